@@ -1,0 +1,24 @@
+// One function a verb: adds the subcommand with its options; its callback runs the verb. To add one: declare it here, write
+// cli/<verb>.cc, list both in cli/CMakeLists.txt, call it in main.cc.
+// A callback throws weir::Error for bad input; it returns normally for exit code 0 or throws VerbExit for another code.
+#ifndef WEIR_CLI_VERBS_H_
+#define WEIR_CLI_VERBS_H_
+
+#include "env/core/error.h"
+
+namespace CLI {
+class App;
+}
+
+namespace weir::cli {
+
+// Ends a verb that already printed its result, with this exit code.
+struct VerbExit {
+  ExitCode code;
+};
+
+void AddVersion(CLI::App& app);
+
+}  // namespace weir::cli
+
+#endif  // WEIR_CLI_VERBS_H_

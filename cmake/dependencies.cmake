@@ -1,0 +1,38 @@
+# Third-party packages. Protobuf is found before Torch: Torch's package otherwise defines an empty protobuf target.
+find_package(Threads REQUIRED)
+find_package(PkgConfig QUIET)
+find_package(yaml-cpp REQUIRED)
+if(NOT TARGET yaml-cpp::yaml-cpp)
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
+endif()
+find_package(fmt REQUIRED)
+find_package(Boost 1.74 REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+# weir_find(TARGET header library): an imported target for packages without a CMake config of their own.
+function(weir_find target header library)
+  find_path(${target}_INCLUDE ${header} REQUIRED)
+  find_library(${target}_LIBRARY ${library} REQUIRED)
+  add_library(weir3p::${target} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(weir3p::${target} SYSTEM INTERFACE ${${target}_INCLUDE})
+  target_link_libraries(weir3p::${target} INTERFACE ${${target}_LIBRARY})
+endfunction()
+weir_find(zmq zmq.h zmq)
+weir_find(sodium sodium.h sodium)
+weir_find(sqlite sqlite3.h sqlite3)
+weir_find(zlib zlib.h z)
+
+if(WEIR_TORCH)
+  find_package(Torch REQUIRED)
+  # Torch's headers are system headers here, so that -Werror holds for our code alone.
+  add_library(weir_libtorch INTERFACE)
+  target_include_directories(weir_libtorch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+  target_link_libraries(weir_libtorch INTERFACE ${TORCH_LIBRARIES})
+  # RecordFunction has a debug-only member: without NDEBUG its layout differs from the packaged library's.
+  target_compile_definitions(weir_libtorch INTERFACE NDEBUG)
+  add_library(weir::libtorch ALIAS weir_libtorch)
+endif()

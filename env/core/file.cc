@@ -1,0 +1,80 @@
+#include "env/core/file.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "env/core/check.h"
+#include "env/core/error.h"
+
+namespace weir {
+
+std::string ReadFile(const std::string& path, std::size_t max_bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw Invalid("{}: can't be read: {}", path, std::strerror(errno));
+  struct stat info {};
+  if (::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
+    ::close(fd);
+    throw Invalid("{}: expected a file, found a folder", path);
+  }
+  std::string content;
+  if (S_ISREG(info.st_mode)) content.reserve(static_cast<std::size_t>(info.st_size));
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const int error = errno;
+      ::close(fd);
+      throw Invalid("{}: can't be read: {}", path, std::strerror(error));
+    }
+    if (n == 0) break;
+    content.append(buffer, static_cast<std::size_t>(n));
+    if (content.size() > max_bytes) {
+      ::close(fd);
+      throw Invalid("{}: larger than {} bytes", path, max_bytes);
+    }
+  }
+  ::close(fd);
+  return content;
+}
+
+void WriteFileAtomically(const std::string& path, std::string_view content) {
+  const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) throw Failure(ExitCode::kInfrastructure, "{}: can't be written: {}", path, std::strerror(errno));
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t n = ::write(fd, content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const int error = errno;
+      ::close(fd);
+      ::unlink(temporary.c_str());
+      throw Failure(ExitCode::kInfrastructure, "{}: can't be written: {}", path, std::strerror(error));
+    }
+    done += static_cast<std::size_t>(n);
+  }
+  if (::fsync(fd) != 0 || ::close(fd) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    throw Failure(ExitCode::kInfrastructure, "{}: can't be written: {}", path, std::strerror(error));
+  }
+}
+
+std::string ContentHash(std::string_view content) {
+  unsigned char digest[32];
+  WEIR_CHECK_EQ(crypto_generichash(digest, sizeof digest, reinterpret_cast<const unsigned char*>(content.data()), content.size(), nullptr, 0), 0);
+  std::string hex(64, '0');
+  for (std::size_t i = 0; i < sizeof digest; ++i) {
+    hex[2 * i] = "0123456789abcdef"[digest[i] >> 4];
+    hex[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
+  }
+  return hex;
+}
+
+}  // namespace weir
