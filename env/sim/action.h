@@ -25,6 +25,7 @@ struct Action {
 struct TimedAction {
   SimTime time = 0;
   Action action;
+  int line = 0;  // in the file it was read from; 0: none
 };
 
 }  // namespace weir

@@ -37,9 +37,13 @@ class Simulator {
   // `jobs` in any order; they arrive by (arrival, id). REQUIRES: valid specs, distinct ids.
   Simulator(std::vector<WorkerSpec> workers, Workload jobs, ModelOptions options = {});
 
+  // Goes on from a copy of any state (a snapshot, the coordinator's), with `future` arrivals not before state.now(). Records
+  // cover the live and the future jobs. Costs O(live jobs + future jobs): what lookahead uses.
+  Simulator(ClusterState state, Workload future);
+
   const ClusterState& state() const { return state_; }
   // Every job has finished.
-  bool Done() const { return finished_ == static_cast<int>(jobs_.size()); }
+  bool Done() const { return finished_ == static_cast<int>(records_.size()); }
   // Moves to the next arrival or completion and handles all events of that instant. False: there is none (done, or all jobs that
   // are left wait for a placement).
   bool Advance();
@@ -66,7 +70,6 @@ class Simulator {
 
   ClusterState state_;
   std::shared_ptr<const Workload> arrivals_;  // by (arrival, id)
-  std::vector<JobId> jobs_;                   // ascending; parallel to records_
   std::size_t next_arrival_ = 0;
   std::vector<JobRecord> records_;
   std::vector<TimedAction> actions_;
