@@ -8,8 +8,10 @@ namespace weir {
 namespace {
 
 TEST(EventLogTest, WritesOneEscapedJsonObjectALine) {
-  EXPECT_EQ(EventLog::FormatLine(12.5, "arrival", {{"job", std::int64_t{17}}, {"name", std::string("a\"b\n")}, {"workers", std::vector<int>{0, 2}}}),
-            R"({"t":12.5,"event":"arrival","job":17,"name":"a\"b\u000a","workers":[0,2]})");
+  EXPECT_EQ(
+      EventLog::FormatLine(12.5, "arrival",
+                           {{"job", std::int64_t{17}}, {"name", std::string("a\"b\n")}, {"workers", std::vector<int>{0, 2}}}),
+      R"({"t":12.5,"event":"arrival","job":17,"name":"a\"b\u000a","workers":[0,2]})");
 }
 
 TEST(EventLogTest, AppendsAcrossReopening) {
