@@ -217,7 +217,7 @@ Placement RuleScheduler::ChooseByPrice(const ClusterState& state, JobId job) {
   }
   if (chosen && (state.running().empty() || (options_.kappa == kNever && options_.delta == kNever))) return chosen->placement;
   if (!chosen && options_.claim == 0) return {};
-  const WaitEstimate wait = EstimateWait(state, job, reserved_);
+  const WaitEstimate wait = EstimateWait(state, job, reserved_, options_.wide);
   const bool too_slow = chosen && options_.delta < kNever &&
                         own > options_.delta * state.RemainingIterations(job) * best_times_.Get(state, state.job(job));
   if (chosen && !(cost > options_.kappa * wait.seconds) && !too_slow) return chosen->placement;

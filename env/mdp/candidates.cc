@@ -86,11 +86,11 @@ class Generator {
     std::vector<double> before(k_ + 1, 0);  // memory of the first q
     for (int i = 0; i < k_; ++i) before[i + 1] = before[i] + spec_.subgraphs[i].memory_bytes;
     Placement placement(k_);
-    for (std::size_t x = 0; x < most; ++x) {
-      for (std::size_t y = 0; y < most; ++y) {
-        if (x == y) continue;
-        for (int q = 1; q < k_; ++q) {
-          if (before[q] > room_[x] || before[k_] - before[q] > room_[y]) continue;
+    for (int q = 1; q < k_; ++q) {
+      for (std::size_t x = 0; x < most; ++x) {
+        if (before[q] > room_[x]) continue;
+        for (std::size_t y = 0; y < most; ++y) {
+          if (x == y || before[k_] - before[q] > room_[y]) continue;
           std::fill(placement.begin(), placement.begin() + q, free_[x]);
           std::fill(placement.begin() + q, placement.end(), free_[y]);
           const double time = Time(placement);
@@ -404,7 +404,7 @@ Projection Project(const ClusterState& state, const Candidate& candidate) {
   return result;
 }
 
-WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const SimTime> reserved) {
+WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const SimTime> reserved, bool wide) {
   constexpr int kDepartures = 6;
   const LiveJob& job = state.job(id);
   const JobSpec& spec = *job.spec;
@@ -445,7 +445,7 @@ WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const S
     const SimTime finish = later.NextEventTime();
     later.AdvanceTo(finish);
     for (JobId gone : later.CompletedJobs()) later.Finish(gone);
-    for (const Candidate& candidate : GenerateCandidates(later, id)) {
+    for (const Candidate& candidate : GenerateCandidates(later, id, wide)) {
       best.seconds = std::min(best.seconds, finish - state.now() + candidate.own);
     }
   }

@@ -67,8 +67,8 @@ struct WaitEstimate {
   double seconds = kNever;  // W
   WorkerId worker = -1;     // -1: none
 };
-// `reserved`: time until which each worker is promised to another waiting job, 0 for none; empty: none at all.
-WaitEstimate EstimateWait(const ClusterState& state, JobId job, std::span<const SimTime> reserved);
+// `reserved`: time until which each worker is promised to another waiting job, 0 for none; empty: none at all. `wide`: of the candidates.
+WaitEstimate EstimateWait(const ClusterState& state, JobId job, std::span<const SimTime> reserved, bool wide = false);
 
 // Least remaining time of the running jobs on the candidate's workers; kNever where these are empty.
 double LeastRemainingTime(const ClusterState& state, std::span<const WorkerId> placement);
