@@ -10,13 +10,14 @@ endif()
 
 find_program(WEIR_CCACHE ccache)
 if(WEIR_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${WEIR_CCACHE})
+  # The sloppiness lets ccache serve files that use a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${WEIR_CCACHE})
 endif()
 
 add_library(weir_flags INTERFACE)
 target_include_directories(weir_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # -ffp-contract=off: the same arithmetic with and without FMA units, so that episodes repeat across machines.
-target_compile_options(weir_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -ffp-contract=off)
+target_compile_options(weir_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fpch-preprocess)
 if(WEIR_WERROR)
   target_compile_options(weir_flags INTERFACE -Werror)
 endif()
@@ -57,4 +58,18 @@ function(weir_test name)
   else()
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}")
   endif()
+endfunction()
+
+# weir_proto(NAME path/in/the/tree.proto): a static library weir_NAME of the generated code; include it as "path/in/the/tree.pb.h".
+function(weir_proto name file)
+  set(out ${CMAKE_BINARY_DIR}/generated)
+  string(REGEX REPLACE "\\.proto$" "" stem ${file})
+  add_custom_command(
+    OUTPUT ${out}/${stem}.pb.cc ${out}/${stem}.pb.h
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${out}
+    COMMAND protobuf::protoc --cpp_out=${out} -I ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${file}
+    DEPENDS ${CMAKE_SOURCE_DIR}/${file} VERBATIM)
+  add_library(weir_${name} STATIC ${out}/${stem}.pb.cc ${out}/${stem}.pb.h)
+  target_link_libraries(weir_${name} PUBLIC protobuf::libprotobuf)
+  target_include_directories(weir_${name} SYSTEM PUBLIC ${out})
 endfunction()

@@ -1,0 +1,356 @@
+#include "partitioner/torchscript/lowering.h"
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/constant_pooling.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/passes/loop_unrolling.h>
+#include <torch/csrc/jit/passes/lower_tuples.h>
+#include <torch/csrc/jit/passes/peephole.h>
+#include <torch/csrc/jit/passes/remove_exceptions.h>
+#include <torch/csrc/jit/passes/remove_mutation.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "env/core/error.h"
+#include "partitioner/torchscript/operator_runner.h"
+
+namespace weir::partitioner {
+namespace {
+
+using torch::jit::Block;
+using torch::jit::Graph;
+using torch::jit::IValue;
+using torch::jit::Node;
+using torch::jit::Value;
+namespace prim = torch::jit::prim;
+namespace attr = torch::jit::attr;
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// Turns attribute reads into graph inputs (tensors, once each whatever the number of paths to it) or constants.
+class AttributeLowering {
+ public:
+  AttributeLowering(Graph* graph, LoweredModel* model) : graph_(graph), model_(model) {}
+
+  void Run(Block* block, std::unordered_map<Value*, std::pair<IValue, std::string>> objects) {
+    std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());  // a copy: the list changes on the way
+    for (Node* node : nodes) {
+      if (node->kind() == prim::GetAttr && objects.count(node->input())) {
+        const auto& [object, path] = objects.at(node->input());
+        const std::string name = path.empty() ? node->s(attr::name) : path + "." + node->s(attr::name);
+        IValue value = object.toObject()->getAttr(node->s(attr::name));
+        if (value.isObject()) {
+          objects[node->output()] = {value, name};
+        } else if (value.isTensor() && value.toTensor().defined()) {
+          node->output()->replaceAllUsesWith(WeightInput(value.toTensor(), name, node->output()));
+        } else {
+          torch::jit::WithInsertPoint here(node);
+          if (auto constant = torch::jit::tryInsertConstant(*graph_, value)) node->output()->replaceAllUsesWith(*constant);
+        }
+      }
+      for (Block* inner : node->blocks()) Run(inner, objects);
+    }
+  }
+
+ private:
+  Value* WeightInput(const at::Tensor& tensor, const std::string& name, Value* like) {
+    auto [entry, is_new] = index_.emplace(tensor.unsafeGetTensorImpl(), model_->weights.size());
+    if (is_new) {
+      LoweredWeight weight;
+      weight.value = graph_->addInput();
+      weight.value->copyMetadata(like);
+      weight.tensor = tensor;
+      weight.trainable = tensor.requires_grad();
+      weight.shape = tensor.sizes().vec();
+      model_->weights.push_back(std::move(weight));
+    }
+    LoweredWeight& weight = model_->weights[entry->second];
+    if (std::find(weight.names.begin(), weight.names.end(), name) == weight.names.end()) weight.names.push_back(name);
+    return weight.value;
+  }
+
+  Graph* graph_;
+  LoweredModel* model_;
+  std::unordered_map<at::TensorImpl*, std::size_t> index_;
+};
+
+// BatchNorm's size check and the like: loops that nothing reads and that change nothing. Dead code elimination keeps them.
+void DropIdleLoops(Block* block) {
+  std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
+  for (Node* node : nodes) {
+    for (Block* inner : node->blocks()) DropIdleLoops(inner);
+    const bool idle = node->kind() == prim::Loop || node->kind() == prim::If;
+    if (!idle) continue;
+    const bool used = std::any_of(node->outputs().begin(), node->outputs().end(), [](Value* v) { return v->hasUses(); });
+    bool effects = false;
+    std::vector<Block*> stack(node->blocks().begin(), node->blocks().end());
+    while (!stack.empty()) {
+      Block* b = stack.back();
+      stack.pop_back();
+      for (Node* n : b->nodes()) {
+        effects |= n->hasSideEffects() && n->kind() != prim::RaiseException;
+        const auto* schema = n->maybeSchema();
+        effects |= schema && schema->is_mutable();
+        for (Block* inner : n->blocks()) stack.push_back(inner);
+      }
+    }
+    if (!used && !effects) node->destroy();
+  }
+}
+
+void Simplify(std::shared_ptr<Graph>& graph) {
+  for (int round = 0; round < 4; ++round) {
+    torch::jit::EliminateExceptions(graph);
+    torch::jit::ConstantPropagation(graph);
+    torch::jit::UnrollConstantLoops(graph);
+    torch::jit::PeepholeOptimize(graph);
+    torch::jit::EliminateDeadCode(graph);
+  }
+  torch::jit::RemoveListMutation(graph);
+  DropIdleLoops(graph->block());
+  torch::jit::LowerSimpleTuples(graph);
+  torch::jit::ConstantPropagation(graph);
+  torch::jit::PeepholeOptimize(graph);
+  torch::jit::EliminateDeadCode(graph);
+  torch::jit::RemoveTensorMutation(graph);
+  torch::jit::EliminateDeadCode(graph);
+  torch::jit::ConstantPooling(graph);
+}
+
+bool HoldsTensor(const c10::TypePtr& type) {
+  if (type->isSubtypeOf(*c10::TensorType::get())) return true;
+  for (const auto& inner : type->containedTypes()) {
+    if (HoldsTensor(inner)) return true;
+  }
+  return false;
+}
+bool IsTensor(const Value* value) { return value->type()->isSubtypeOf(*c10::TensorType::get()); }
+
+bool ChangesInput(const Node* node) {
+  const auto* schema = node->maybeSchema();
+  return schema && schema->is_mutable();
+}
+
+// Lists, sizes, integers: nodes without a tensor of their own. They are copied to every operator that needs them.
+bool IsAuxiliary(const Node* node) {
+  if (ChangesInput(node) || !node->blocks().empty() || node->outputs().empty()) return false;
+  if (node->kind() == prim::ListConstruct || node->kind() == prim::TupleConstruct) return true;
+  return std::none_of(node->outputs().begin(), node->outputs().end(), [](const Value* v) { return HoldsTensor(v->type()); });
+}
+
+bool IsMessage(const Node* node) {
+  return node->kind() == prim::RaiseException || node->kind() == prim::Print || node->kind() == torch::jit::aten::warn ||
+         node->kind() == prim::Constant;
+}
+
+}  // namespace
+
+LoweredModel LowerTorchScript(const std::string& content, const std::string& path) {
+  LoweredModel model;
+  try {
+    std::istringstream stream(content);
+    torch::jit::Module module = torch::jit::load(stream, c10::Device(c10::kCPU));
+    module.train();
+    auto method = module.find_method("forward");
+    if (!method) throw Invalid("{}: expected a model with forward(), found none", path);
+    model.graph = method->graph()->copy();
+    torch::jit::Inline(*model.graph);
+    AttributeLowering(model.graph.get(), &model).Run(model.graph->block(), {{model.graph->inputs()[0], {module._ivalue(), ""}}});
+    torch::jit::EliminateDeadCode(model.graph);
+    if (model.graph->inputs()[0]->hasUses()) {
+      throw Invalid("{}: forward() uses the module itself ({}), which is not supported", path,
+                    model.graph->inputs()[0]->uses()[0].user->kind().toDisplayString());
+    }
+    model.graph->eraseInput(0);
+    Simplify(model.graph);
+  } catch (const c10::Error& e) {
+    throw Invalid("{}: not a TorchScript model: {}", path, FirstLine(e.what_without_backtrace()));
+  }
+  const std::size_t num_inputs = model.graph->inputs().size() - model.weights.size();
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    Value* input = model.graph->inputs()[i];
+    if (!IsTensor(input)) throw Invalid("{}: forward() must take tensors, got {} for input {}", path, input->type()->str(), i);
+    model.inputs.push_back(input);
+  }
+  if (num_inputs != 1) throw Invalid("{}: forward() must take one tensor, got {} inputs", path, num_inputs);
+  // Weights that only messages or folded branches used are gone from the graph.
+  for (std::size_t i = model.weights.size(); i-- > 0;) {
+    if (model.weights[i].value->hasUses()) continue;
+    model.graph->eraseInput(num_inputs + i);
+    model.weights.erase(model.weights.begin() + i);
+  }
+  for (Value* output : model.graph->outputs()) {
+    Node* node = output->node();
+    const bool tuple = node->kind() == prim::TupleConstruct || node->kind() == prim::ListConstruct;
+    for (Value* v : tuple ? node->inputs() : at::ArrayRef<Value*>(output)) {
+      if (IsTensor(v)) model.outputs.push_back(v);
+    }
+  }
+  if (model.outputs.empty()) throw Invalid("{}: forward() must return a tensor or a tuple of tensors", path);
+  std::vector<std::vector<Node*>> primary;
+  for (Node* node : model.graph->nodes()) {
+    if (IsMessage(node) || IsAuxiliary(node)) continue;
+    primary.push_back({node});
+  }
+  model.operator_graph.format = "torchscript";
+  model.operator_graph.name = path.substr(path.find_last_of('/') + 1);
+  BuildOperatorGraph(std::move(primary), &model);
+  return model;
+}
+
+void BuildOperatorGraph(std::vector<std::vector<Node*>> primary, LoweredModel* model) {
+  OperatorGraph& graph = model->operator_graph;
+  std::unordered_map<const Node*, int> owner;  // primary node -> operator
+  for (std::size_t i = 0; i < primary.size(); ++i) {
+    for (Node* n : primary[i]) owner[n] = static_cast<int>(i);
+  }
+  std::unordered_map<const Value*, int> weight_of, tensor_of;
+  for (std::size_t i = 0; i < model->weights.size(); ++i) {
+    const LoweredWeight& w = model->weights[i];
+    weight_of[w.value] = static_cast<int>(i);
+    Parameter p;
+    p.name = w.names.front();
+    p.shape = w.shape;
+    p.elements = ElementCount(w.shape, p.name);
+    p.trainable = w.trainable;
+    graph.parameters.push_back(std::move(p));
+  }
+  auto add_tensor = [&](Value* v, std::string name) {
+    auto [entry, is_new] = tensor_of.emplace(v, static_cast<int>(graph.tensors.size()));
+    if (is_new) {
+      Tensor t;
+      t.name = std::move(name);
+      graph.tensors.push_back(std::move(t));
+      model->tensors.push_back(v);
+    }
+    return entry->second;
+  };
+  for (std::size_t i = 0; i < model->inputs.size(); ++i) graph.inputs.push_back(add_tensor(model->inputs[i], "input" + std::to_string(i)));
+
+  // Non-tensor values that hold tensors (lists from chunk, appended lists) tie their producer and readers together.
+  std::vector<int> parent(primary.size());
+  for (std::size_t i = 0; i < parent.size(); ++i) parent[i] = static_cast<int>(i);
+  auto find = [&](int x) {
+    while (parent[x] != x) x = parent[x] = parent[parent[x]];
+    return x;
+  };
+  std::vector<const Value*> mutated_values;
+  std::unordered_map<const Value*, std::vector<int>> list_users;
+  for (std::size_t i = 0; i < primary.size(); ++i) {
+    LoweredOperator lowered;
+    Operator op;
+    std::unordered_set<const Node*> taken;
+    std::vector<std::string> kinds;
+    std::function<void(Node*)> take = [&](Node* node) {
+      if (!taken.insert(node).second) return;
+      for (Value* v : Reads(node)) {
+        if (auto w = weight_of.find(v); w != weight_of.end()) {
+          if (std::find(op.parameters.begin(), op.parameters.end(), w->second) == op.parameters.end()) op.parameters.push_back(w->second);
+          continue;
+        }
+        if (v->node()->kind() == prim::Constant) continue;
+        auto from = owner.find(v->node());
+        if (from != owner.end() && from->second == static_cast<int>(i)) continue;  // inside this operator
+        const bool from_operator = from != owner.end() || v->node()->kind() == prim::Param;
+        if (from_operator && IsTensor(v)) {
+          op.inputs.push_back(add_tensor(v, v->debugName()));
+        } else if (from_operator) {
+          list_users[v].push_back(static_cast<int>(i));
+          list_users[v].push_back(from->second);
+        } else {
+          if (HoldsTensor(v->type())) list_users[v].push_back(static_cast<int>(i));
+          take(v->node());  // auxiliary: recomputed here
+        }
+      }
+      lowered.nodes.push_back(node);
+    };
+    for (Node* node : primary[i]) {
+      take(node);
+      if (kinds.empty() || kinds.back() != node->kind().toQualString()) kinds.push_back(node->kind().toQualString());
+      for (Value* v : node->outputs()) {
+        bool leaves = false;
+        for (const auto& use : v->uses()) {
+          auto to = owner.find(use.user);
+          leaves |= to == owner.end() || to->second != static_cast<int>(i);
+        }
+        if (IsTensor(v) && leaves) op.outputs.push_back(add_tensor(v, v->debugName()));
+      }
+      const auto* schema = node->maybeSchema();
+      if (schema && schema->is_mutable()) {
+        for (std::size_t a = 0; a < schema->arguments().size() && a < node->inputs().size(); ++a) {
+          const auto* alias = schema->arguments()[a].alias_info();
+          if (alias && alias->isWrite()) mutated_values.push_back(node->inputs()[a]);
+        }
+      }
+    }
+    op.kind = fmt::format("{}", fmt::join(kinds, "+"));
+    op.name = op.kind + "_" + std::to_string(i);
+    graph.operators.push_back(std::move(op));
+    model->operators.push_back(std::move(lowered));
+  }
+  // Only lists that are changed in place, or that come from an operator, bind their users; a list that is merely built is recomputed.
+  std::unordered_set<const Value*> mutated(mutated_values.begin(), mutated_values.end());
+  for (const auto& [value, users] : list_users) {
+    if (!owner.count(value->node()) && !mutated.count(value)) continue;
+    for (int user : users) parent[find(user)] = find(users.front());
+  }
+  model->tensor_mutated.assign(graph.tensors.size(), false);
+  for (const Value* value : mutated_values) {
+    auto t = tensor_of.find(value);
+    if (t == tensor_of.end()) continue;
+    model->tensor_mutated[t->second] = true;
+  }
+  for (Value* v : model->outputs) {
+    auto t = tensor_of.find(v);
+    if (t != tensor_of.end()) graph.outputs.push_back(t->second);
+  }
+  graph.Finalize();
+  for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
+    if (!model->tensor_mutated[t]) continue;
+    for (int reader : graph.tensors[t].readers) {
+      parent[find(reader)] = find(graph.tensors[t].readers.front());
+      if (graph.tensors[t].producer >= 0) parent[find(reader)] = find(graph.tensors[t].producer);
+    }
+  }
+  std::map<int, std::vector<int>> groups;
+  for (std::size_t i = 0; i < primary.size(); ++i) groups[find(static_cast<int>(i))].push_back(static_cast<int>(i));
+  for (auto& [root, members] : groups) {
+    if (members.size() > 1) graph.together.push_back(members);
+  }
+}
+
+std::vector<std::int64_t> TorchScriptInputShape(const std::string& content, const std::string& path, const LoweredModel& model) {
+  torch::jit::ExtraFilesMap extra = {{"weir.json", ""}};
+  std::istringstream stream(content);
+  torch::jit::load(stream, c10::Device(c10::kCPU), extra);
+  if (!extra["weir.json"].empty()) {
+    const auto json = nlohmann::json::parse(extra["weir.json"], nullptr, false);
+    if (!json.is_object() || !json.contains("input") || !json["input"].is_array()) {
+      throw Invalid("{}: extra file weir.json must be {{\"input\": [C,H,W]}}", path);
+    }
+    return json["input"].get<std::vector<std::int64_t>>();
+  }
+  for (const Operator& op : model.operator_graph.operators) {
+    for (int p : op.parameters) {
+      const auto& shape = model.operator_graph.parameters[p].shape;
+      if (shape.size() == 4 && shape[1] == 3) return {3, 224, 224};
+      if (shape.size() == 4 && shape[1] == 1) return {1, 28, 28};
+      if (shape.size() == 2) return {shape[1]};
+      break;
+    }
+    if (!op.parameters.empty()) break;
+  }
+  throw Invalid("{}: the input shape isn't known: give it with --input CxHxW", path);
+}
+
+}  // namespace weir::partitioner

@@ -1,0 +1,178 @@
+#include "worker/protocol/job_file.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "env/core/error.h"
+#include "env/core/file.h"
+#include "worker/protocol/wire.pb.h"
+
+namespace weir::worker {
+namespace {
+
+std::string Resolve(const std::string& folder, const std::string& path) {
+  const std::filesystem::path p(path);
+  return p.is_absolute() || folder.empty() ? path : (std::filesystem::path(folder) / p).lexically_normal().string();
+}
+
+// "20%" or 0.2
+double Share(const Yaml& value) {
+  const std::string text = value.AsString();
+  if (!text.empty() && text.back() == '%') {
+    const std::optional<double> percent = ParseQuantity(text.substr(0, text.size() - 1), Unit::kBytes);  // a bare number
+    if (percent && *percent < 100) return *percent / 100;
+    value.Fail("a share such as 20% or 0.2");
+  }
+  return value.AsDouble(0, 0.99);
+}
+
+void ReadModel(const Yaml& root, const std::string& folder, JobFile* job) {
+  const Yaml model = root.Required("model");
+  const auto onnx = model.Optional("onnx"), torchscript = model.Optional("torchscript");
+  if (onnx.has_value() == torchscript.has_value()) model.Fail("{onnx: FILE} or {torchscript: FILE}", onnx ? "both" : "neither");
+  job->model_format = onnx ? "onnx" : "torchscript";
+  job->model_path = Resolve(folder, (onnx ? *onnx : *torchscript).AsString());
+  model.Finish();
+}
+
+void ReadData(const Yaml& root, const std::string& folder, JobFile* job) {
+  const Yaml data = root.Required("data");
+  const auto csv = data.Optional("csv"), idx = data.Optional("idx");
+  if (csv.has_value() == idx.has_value()) data.Fail("{csv: FILE, ...} or {idx: FILE, labels: FILE, ...}", csv ? "both" : "neither");
+  job->data_format = csv ? "csv" : "idx";
+  job->data_path = Resolve(folder, (csv ? *csv : *idx).AsString());
+  if (idx) job->labels_path = Resolve(folder, data.Required("labels").AsString());
+  const auto shape = csv ? std::optional<Yaml>(data.Required("shape")) : data.Optional("shape");
+  if (shape) {
+    for (const Yaml& d : shape->Items()) job->sample_shape.push_back(d.AsInt(1, 1 << 20));
+    if (job->sample_shape.empty()) shape->Fail("a list such as [1, 8, 8]", "an empty list");
+  }
+  job->num_classes = data.Required("classes").AsInt(2, 1 << 20);
+  job->scale = data.Double("scale", 1, 1e-12, 1e12);
+  if (auto holdout = data.Optional("holdout")) job->holdout = Share(*holdout);
+  data.Finish();
+}
+
+void ReadOptimizer(const Yaml& train, JobFile* job) {
+  const auto section = train.Optional("optimizer");
+  if (!section) return;
+  static const std::vector<std::string> kKinds = {"sgd", "adam", "adamw"};
+  job->optimizer = kKinds[section->Required("kind").AsEnum(kKinds)];
+  job->learning_rate = section->Double("lr", job->optimizer == "sgd" ? 0.01 : 0.001, 0, 1e6);
+  job->weight_decay = section->Double("weight_decay", job->optimizer == "adamw" ? 0.01 : 0, 0, 1e6);
+  if (job->optimizer == "sgd") {
+    job->momentum = section->Double("momentum", 0, 0, 1);
+  } else {
+    job->beta1 = section->Double("beta1", 0.9, 0, 0.999999);
+    job->beta2 = section->Double("beta2", 0.999, 0, 0.999999);
+    job->epsilon = section->Double("eps", 1e-8, 1e-16, 1);
+  }
+  section->Finish();
+}
+
+void ReadTrain(const Yaml& root, JobFile* job) {
+  const Yaml train = root.Required("train");
+  const auto epochs = train.Optional("epochs"), iterations = train.Optional("iterations");
+  if (epochs.has_value() == iterations.has_value()) train.Fail("given epochs or iterations", epochs ? "both" : "neither");
+  if (epochs) job->epochs = epochs->AsDouble(1e-6, 1e6);
+  if (iterations) job->iterations = iterations->AsInt(1, 1'000'000'000);
+  job->batch = train.Required("batch").AsInt(1, 1 << 20);
+  job->micro_batches = static_cast<int>(train.Int("micro_batches", 1, 1, 1024));
+  if (job->batch % job->micro_batches != 0) {
+    throw Invalid("{}: train.batch must be a multiple of train.micro_batches ({}), got {}", train.where(), job->micro_batches, job->batch);
+  }
+  ReadOptimizer(train, job);
+  static const std::vector<std::string> kLosses = {"cross_entropy", "mse"};
+  if (auto loss = train.Optional("loss")) job->loss = kLosses[loss->AsEnum(kLosses)];
+  job->seed = static_cast<std::uint64_t>(train.Int("seed", 1, 0, INT64_MAX));
+  job->replicas = static_cast<int>(train.Int("replicas", 1, 1, 256));
+  static const std::vector<std::string> kSyncs = {"auto", "allreduce", "shuffle-exchange", "local-sgd"};
+  if (auto sync = train.Optional("sync")) job->sync = kSyncs[sync->AsEnum(kSyncs)];
+  if (job->replicas > 1) throw Invalid("{}: train.replicas must be 1 in this version, got {}", train.where(), job->replicas);
+  train.Finish();
+}
+
+void ReadRest(const Yaml& root, JobFile* job) {
+  if (auto s = root.Optional("resources")) {
+    job->memory_bytes = s->Quantity("memory", 0, Unit::kBytes);
+    job->gpus = static_cast<int>(s->Int("gpus", 0, 0, 1024));
+    job->min_link = s->Quantity("min_link", 0, Unit::kBytesPerSecond);
+    static const std::vector<std::string> kArchs = {"any", "x86_64", "aarch64"};
+    if (auto arch = s->Optional("arch")) job->arch = kArchs[arch->AsEnum(kArchs)];
+    s->Finish();
+  }
+  if (auto s = root.Optional("checkpoint")) {
+    job->checkpoint_every_seconds = s->Quantity("every", 0, Unit::kSeconds);
+    job->checkpoint_keep = static_cast<int>(s->Int("keep", 2, 1, 1000));
+    s->Finish();
+  }
+  if (auto s = root.Optional("retry")) {
+    job->retry_infra = static_cast<int>(s->Int("infra", 5, 0, 1000));
+    job->retry_job = static_cast<int>(s->Int("job", 0, 0, 1000));
+    s->Finish();
+  }
+  if (auto s = root.Optional("disconnect")) {
+    job->lost_after_seconds = s->Quantity("lost_after", 60, Unit::kSeconds);
+    job->replace = s->Bool("replace", true);
+    static const std::vector<std::string> kReconcile = {"keep_original", "keep_best"};
+    if (auto r = s->Optional("reconcile")) job->reconcile = kReconcile[r->AsEnum(kReconcile)];
+    s->Finish();
+  }
+  job->priority = static_cast<int>(root.Int("priority", 50, 0, 100));
+  if (auto s = root.Optional("labels")) {
+    for (const std::string& key : s->Keys()) job->labels[key] = s->Required(key).AsString();
+  }
+}
+
+}  // namespace
+
+JobFile ParseJobFile(const std::string& text, const std::string& source, const std::string& folder) {
+  const Yaml root = Yaml::ParseText(text, source);
+  JobFile job;
+  job.text = text;
+  job.name = root.Required("name").AsString();
+  if (job.name.empty() || job.name.size() > 200) root.Required("name").Fail("1 to 200 characters");
+  ReadModel(root, folder, &job);
+  static const std::vector<std::string> kInits = {"keep", "kaiming"};
+  if (auto init = root.Optional("init")) job.init = kInits[init->AsEnum(kInits)];
+  ReadData(root, folder, &job);
+  ReadTrain(root, &job);
+  ReadRest(root, &job);
+  root.Finish();
+  return job;
+}
+
+JobFile ReadJobFile(const std::string& path) {
+  return ParseJobFile(ReadFile(path, 4u << 20), path, std::filesystem::path(path).parent_path().string());
+}
+
+wire::TrainSpec ToTrainSpec(const JobFile& job) {
+  wire::TrainSpec spec;
+  spec.set_iterations(static_cast<double>(job.iterations));
+  spec.set_epochs(job.epochs);
+  spec.set_batch(job.batch);
+  spec.set_micro_batches(job.micro_batches);
+  wire::Optimizer* optimizer = spec.mutable_optimizer();
+  optimizer->set_kind(job.optimizer);
+  optimizer->set_learning_rate(job.learning_rate);
+  optimizer->set_momentum(job.momentum);
+  optimizer->set_weight_decay(job.weight_decay);
+  optimizer->set_beta1(job.beta1);
+  optimizer->set_beta2(job.beta2);
+  optimizer->set_epsilon(job.epsilon);
+  spec.set_loss(job.loss);
+  spec.set_seed(job.seed);
+  spec.set_replicas(job.replicas);
+  spec.set_sync(job.sync);
+  spec.set_init(job.init);
+  wire::DataSpec* data = spec.mutable_data();
+  data->set_format(job.data_format);
+  for (std::int64_t d : job.sample_shape) data->add_sample_shape(d);
+  data->set_num_classes(job.num_classes);
+  data->set_scale(job.scale);
+  data->set_holdout(job.holdout);
+  return spec;
+}
+
+}  // namespace weir::worker
