@@ -17,6 +17,8 @@ struct VerbExit {
   ExitCode code;
 };
 
+void AddCompare(CLI::App& app);
+void AddSimulate(CLI::App& app);
 void AddVersion(CLI::App& app);
 
 }  // namespace weir::cli
