@@ -16,6 +16,8 @@ int Run(int argc, char** argv) {
   app.set_help_all_flag("--help-all", "Help of every verb");
   AddInspect(app);
   AddPartition(app);
+  AddCompare(app);
+  AddSimulate(app);
   AddVersion(app);
   try {
     app.parse(argc, argv);
@@ -41,4 +43,6 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace weir::cli
 
-int main(int argc, char** argv) { return weir::cli::Run(argc, argv); }
+int main(int argc, char** argv) {
+  return weir::cli::Run(argc, argv);
+}

@@ -19,6 +19,8 @@ struct VerbExit {
 
 void AddInspect(CLI::App& app);
 void AddPartition(CLI::App& app);
+void AddCompare(CLI::App& app);
+void AddSimulate(CLI::App& app);
 void AddVersion(CLI::App& app);
 
 }  // namespace weir::cli
