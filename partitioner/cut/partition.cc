@@ -13,14 +13,17 @@
 namespace weir::partitioner {
 namespace {
 
+constexpr double kWidening = 1.05;  // step by which the balance window gives way
+
 struct Candidate {
   std::vector<int> part_of;  // by unit
   std::int64_t cost = 0;
   const char* method = "";
 };
 
-// The portfolio under one work limit: the cheapest plan, ties to the earlier member.
-std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits, CutObjective objective) {
+// The portfolio under one work limit: the cheapest plan, ties to the earlier member. Where no order has a plan, flow is tried
+// only as a last resort: widening the limit a little is cheaper.
+std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits, CutObjective objective, bool last_resort) {
   std::optional<Candidate> best;
   auto offer = [&](std::vector<int> part_of, const char* method) {
     const std::int64_t cost = UnitCutBytes(graph, part_of, objective);
@@ -35,6 +38,7 @@ std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits,
   for (const auto& order : TopologicalOrders(graph)) {
     if (auto parts = CutOrder(graph, order, limits, objective)) offer(std::move(*parts), "order-dp");
   }
+  if (!best && !last_resort) return best;
   if (best) {
     std::vector<int> refined = best->part_of;
     if (RefineByFlow(graph, limits, objective, &refined)) offer(std::move(refined), "flow");
@@ -91,9 +95,10 @@ Partition CutIntoParts(const OperatorGraph& graph, const CutOptions& options) {
   // The window gives way in steps: first to the largest unit, then where memory (or an awkward order) leaves no plan.
   while (true) {
     limits.max_work = std::max(units.max_work, static_cast<std::int64_t>(std::min(cap, 9e18)));
-    best = BestUnder(units, limits, options.objective);
-    if (best || limits.max_work >= units.total_work) break;
-    cap = std::max(cap, static_cast<double>(units.max_work)) * 1.25;
+    const bool last = limits.max_work >= units.total_work;
+    best = BestUnder(units, limits, options.objective, last);
+    if (best || last) break;
+    cap = std::max(cap, static_cast<double>(units.max_work)) * kWidening;
   }
   if (!best) {
     return infeasible(fmt::format("no cut into {} parts keeps every part within {}", k,
@@ -109,7 +114,7 @@ Partition CutIntoParts(const OperatorGraph& graph, const CutOptions& options) {
   }
   const std::int64_t largest = *std::max_element(work.begin(), work.end());
   result.balance = units.total_work > 0 ? static_cast<double>(largest) / even : 1;
-  result.widened = static_cast<double>(largest) > even * (1 + std::max(0.0, options.balance_slack)) + 1;
+  result.widened = largest > static_cast<std::int64_t>(even * (1 + std::max(0.0, options.balance_slack)));
   result.cut_bytes = CutBytes(graph, result.part_of, options.objective);
   const std::string problem = CheckPartition(graph, result.part_of, k);
   WEIR_CHECK(problem.empty()) << problem;
