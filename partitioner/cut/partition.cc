@@ -6,6 +6,7 @@
 #include "env/core/check.h"
 #include "env/core/error.h"
 #include "env/core/units.h"
+#include "partitioner/cut/exact.h"
 #include "partitioner/cut/flow_partition.h"
 #include "partitioner/cut/order_dp.h"
 #include "partitioner/cut/units.h"
@@ -23,7 +24,8 @@ struct Candidate {
 
 // The portfolio under one work limit: the cheapest plan, ties to the earlier member. Where no order has a plan, flow is tried
 // only as a last resort: widening the limit a little is cheaper.
-std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits, CutObjective objective, bool last_resort) {
+std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits, CutObjective objective,
+                                   const std::vector<std::vector<int>>& orders, const DownSets& down_sets, bool last_resort) {
   std::optional<Candidate> best;
   auto offer = [&](std::vector<int> part_of, const char* method) {
     const std::int64_t cost = UnitCutBytes(graph, part_of, objective);
@@ -35,7 +37,11 @@ std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits,
     if (limits.Fits(load, 0)) offer(std::vector<int>(graph.size(), 0), "order-dp");
     return best;
   }
-  for (const auto& order : TopologicalOrders(graph)) {
+  if (down_sets.Affordable(limits.num_parts)) {
+    if (auto parts = down_sets.CutExactly(limits, objective)) offer(std::move(*parts), "exact");
+    return best;
+  }
+  for (const auto& order : orders) {
     if (auto parts = CutOrder(graph, order, limits, objective)) offer(std::move(*parts), "order-dp");
   }
   if (!best && !last_resort) return best;
@@ -91,12 +97,14 @@ Partition CutIntoParts(const OperatorGraph& graph, const CutOptions& options) {
   limits.memory = options.memory;
   const double even = static_cast<double>(units.total_work) / k;
   double cap = even * (1 + std::max(0.0, options.balance_slack));
+  const DownSets down_sets(units);
+  const auto orders = TopologicalOrders(units);
   std::optional<Candidate> best;
   // The window gives way in steps: first to the largest unit, then where memory (or an awkward order) leaves no plan.
   while (true) {
     limits.max_work = std::max(units.max_work, static_cast<std::int64_t>(std::min(cap, 9e18)));
     const bool last = limits.max_work >= units.total_work;
-    best = BestUnder(units, limits, options.objective, last);
+    best = BestUnder(units, limits, options.objective, orders, down_sets, last);
     if (best || last) break;
     cap = std::max(cap, static_cast<double>(units.max_work)) * kWidening;
   }
@@ -106,6 +114,7 @@ Partition CutIntoParts(const OperatorGraph& graph, const CutOptions& options) {
   }
   result.num_parts = k;
   result.method = best->method;
+  result.optimal = k == 1 || result.method == "exact";
   result.part_of.resize(graph.operators.size());
   std::vector<std::int64_t> work(k, 0);
   for (int u = 0; u < units.size(); ++u) {
