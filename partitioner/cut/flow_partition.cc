@@ -11,6 +11,9 @@ namespace weir::partitioner {
 namespace {
 
 constexpr int kMaxPasses = 8;
+// A side that lacks work grows by this fraction of what it lacks, at least one unit. Finer costs more flows; 8 instead of 128 cut
+// resnet50 into 8 parts 30 % worse, single units no better.
+constexpr int kSteps = 128;
 
 // A set of units to split in two: source side = parts [first, first + left), sink side = the following `right` parts.
 class Bisection {
@@ -92,7 +95,7 @@ class Bisection {
         *value = cut.value;
         return std::vector<bool>(cut.on_source_side.begin(), cut.on_source_side.end() - 1);
       }
-      // Merge the side that is too light into its terminal, plus frontier units for an eighth of what it lacks, at least one.
+      // Merge the side that is too light into its terminal, plus frontier units.
       const bool grow_source = sink_over;
       const std::int64_t lacking = grow_source ? low - source.work : source.work - high;
       std::vector<bool> in(n);
@@ -103,7 +106,7 @@ class Bisection {
       std::int64_t added = 0;
       bool grown = false;
       // Members are in topological order, so one sweep meets every unit after those it depends on.
-      for (int step = 0; step < n && (!grown || added < lacking / 8); ++step) {
+      for (int step = 0; step < n && (!grown || added < lacking / kSteps); ++step) {
         const int i = grow_source ? step : n - 1 - step;
         if (in[i] || pins[i] != Pin::kFree) continue;
         const auto& neighbours = grow_source ? graph_.units[members_[i]].predecessors : graph_.units[members_[i]].successors;

@@ -4,11 +4,14 @@
 #include <limits>
 #include <numeric>
 #include <queue>
+#include <random>
 
 namespace weir::partitioner {
 namespace {
 
 constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max();
+constexpr int kRandomOrders = 8;
+constexpr int kMaxRandomUnits = 400;
 constexpr std::int64_t kMaxVolumeWork = 200'000'000;
 
 }  // namespace
@@ -104,7 +107,6 @@ std::vector<std::vector<int>> TopologicalOrders(const UnitGraph& graph) {
     missing[i] = static_cast<int>(graph.units[i].successors.size());
     if (missing[i] == 0) ready.push(i);
   }
-  std::vector<int> age(n, 0);
   while (!ready.empty()) {
     const int u = ready.top();
     ready.pop();
@@ -115,6 +117,28 @@ std::vector<std::vector<int>> TopologicalOrders(const UnitGraph& graph) {
   }
   std::reverse(late.begin(), late.end());
   orders.push_back(late);
+  if (n <= kMaxRandomUnits) {
+    std::mt19937_64 rng(1);
+    for (int r = 0; r < kRandomOrders; ++r) {
+      std::vector<std::uint64_t> priority(n);
+      for (auto& p : priority) p = rng();
+      std::priority_queue<std::pair<std::uint64_t, int>> open;
+      std::vector<int> order;
+      for (int i = 0; i < n; ++i) {
+        missing[i] = static_cast<int>(graph.units[i].predecessors.size());
+        if (missing[i] == 0) open.push({priority[i], i});
+      }
+      while (!open.empty()) {
+        const int u = open.top().second;
+        open.pop();
+        order.push_back(u);
+        for (int v : graph.units[u].successors) {
+          if (--missing[v] == 0) open.push({priority[v], v});
+        }
+      }
+      orders.push_back(order);
+    }
+  }
   std::sort(orders.begin() + 1, orders.end());
   orders.erase(std::unique(orders.begin(), orders.end()), orders.end());
   return orders;
