@@ -17,6 +17,8 @@ struct VerbExit {
   ExitCode code;
 };
 
+void AddPolicy(CLI::App& app);
+void AddTrain(CLI::App& app);
 void AddVersion(CLI::App& app);
 
 }  // namespace weir::cli
