@@ -17,7 +17,9 @@ struct VerbExit {
   ExitCode code;
 };
 
+void AddCompare(CLI::App& app);
 void AddPolicy(CLI::App& app);
+void AddSimulate(CLI::App& app);
 void AddTrain(CLI::App& app);
 void AddVersion(CLI::App& app);
 
