@@ -34,22 +34,25 @@ void AddPolicy(CLI::App& app) {
     const std::string path = flags->path.empty() ? DefaultPolicyPath() : flags->path;
     const PolicyInfo info = ReadPolicyInfo(path);
     if (flags->json) {
-      const nlohmann::ordered_json json = {{"schema_version", 1},
-                                           {"path", path},
-                                           {"hash", info.hash},
-                                           {"format_version", info.format_version},
-                                           {"feature_schema_version", info.schema_version},
-                                           {"parameters", info.parameters},
-                                           {"layers", {{"embed", info.sizes.embed}, {"hidden", info.sizes.hidden}, {"head", info.sizes.head}}},
-                                           {"seed", info.seed},
-                                           {"record", info.record},
-                                           {"config", info.config}};
+      const nlohmann::ordered_json json = {
+          {"schema_version", 1},
+          {"path", path},
+          {"hash", info.hash},
+          {"format_version", info.format_version},
+          {"feature_schema_version", info.schema_version},
+          {"parameters", info.parameters},
+          {"layers", {{"embed", info.sizes.embed}, {"hidden", info.sizes.hidden}, {"head", info.sizes.head}}},
+          {"seed", info.seed},
+          {"record", info.record},
+          {"config", info.config}};
       std::printf("%s\n", json.dump().c_str());
       return;
     }
-    std::printf("path %s\nhash %s\nformat %d, feature schema %d\n", path.c_str(), info.hash.c_str(), info.format_version, info.schema_version);
+    std::printf("path %s\nhash %s\nformat %d, feature schema %d\n", path.c_str(), info.hash.c_str(), info.format_version,
+                info.schema_version);
     std::printf("parameters %ld (embed %d, hidden %d, head %d)\nseed %llu\n%s\nconfig:\n%s", info.parameters, info.sizes.embed,
-                info.sizes.hidden, info.sizes.head, static_cast<unsigned long long>(info.seed), info.record.c_str(), info.config.c_str());
+                info.sizes.hidden, info.sizes.head, static_cast<unsigned long long>(info.seed), info.record.c_str(),
+                info.config.c_str());
   });
 }
 

@@ -22,7 +22,8 @@ void AddTrain(CLI::App& app) {
   verb->add_option("--out", flags->out, "Policy file to write; checkpoints go beside it (default: <config>.weirpolicy here)");
   verb->add_flag("--resume", flags->resume, "Go on from the checkpoint beside --out");
   verb->add_option("--minutes", flags->minutes, "Stop after about that much wall time")->check(CLI::PositiveNumber);
-  verb->add_option("--threads", flags->threads, "Threads; results don't depend on it (default: all cores)")->check(CLI::Range(1, 1024));
+  verb->add_option("--threads", flags->threads, "Threads; results don't depend on it (default: all cores)")
+      ->check(CLI::Range(1, 1024));
   verb->add_option("--tensorboard", flags->tensorboard, "Write TensorBoard event files into this folder");
   verb->add_flag("--quiet", flags->quiet, "No progress lines");
   verb->add_flag("--json", flags->json, "Print JSON");
@@ -53,8 +54,8 @@ void AddTrain(CLI::App& app) {
       return;
     }
     std::printf("policy %s hash %s\n", options.out.c_str(), report.hash.c_str());
-    std::printf("updates %d, best at %d%s, %.0f s\n", report.updates, report.best_update, report.out_of_time ? " (time limit)" : "",
-                report.seconds);
+    std::printf("updates %d, best at %d%s, %.0f s\n", report.updates, report.best_update,
+                report.out_of_time ? " (time limit)" : "", report.seconds);
     std::printf("validation, mean JCT over the teacher's (%s):\n", options.config.imitation.teacher.c_str());
     for (const auto& cell : report.cells) std::printf("  %-20s %.3f\n", cell.name.c_str(), cell.policy_over_teacher);
   });

@@ -81,7 +81,8 @@ void FloatNetwork::Score(const Observation& o, std::vector<float>* scores, float
   context_.assign(context, 0.0f);
   std::copy_n(x_.data(), kGlobalFeatures, context_.data());
   t_.resize(e);
-  auto encode = [&](int scale, int first, int second, int features, const float* rows, int n, std::vector<float>* out, float* mean) {
+  auto encode = [&](int scale, int first, int second, int features, const float* rows, int n, std::vector<float>* out,
+                    float* mean) {
     Normalize(scale, rows, n, &x_);
     out->resize(static_cast<std::size_t>(n) * e);
     for (int r = 0; r < n; ++r) {
@@ -94,8 +95,8 @@ void FloatNetwork::Score(const Observation& o, std::vector<float>* scores, float
     }
     for (int i = 0; i < e && n > 0; ++i) mean[i] /= static_cast<float>(n);
   };
-  encode(WeightLayout::kWorker, WeightLayout::kW1, WeightLayout::kW2, kWorkerFeatures, o.worker_features.data(), workers, &worker_,
-         context_.data() + kGlobalFeatures);
+  encode(WeightLayout::kWorker, WeightLayout::kW1, WeightLayout::kW2, kWorkerFeatures, o.worker_features.data(), workers,
+         &worker_, context_.data() + kGlobalFeatures);
   encode(WeightLayout::kJob, WeightLayout::kJ1, WeightLayout::kJ2, kJobFeatures, o.job_features.data(), jobs, &job_,
          context_.data() + kGlobalFeatures + e);
 
@@ -169,7 +170,8 @@ std::vector<float> InitialWeights(const NetworkSizes& sizes, std::uint64_t seed)
     }
     Rng rng = root.Split(b);
     const double bound = std::sqrt(6.0 / block.in) * (block.out == 1 ? 0.1 : 1.0);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(block.in) * block.out; ++i) w[i] = static_cast<float>(rng.Uniform(-bound, bound));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(block.in) * block.out; ++i)
+      w[i] = static_cast<float>(rng.Uniform(-bound, bound));
   }
   return weights;
 }

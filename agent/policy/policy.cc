@@ -81,8 +81,8 @@ std::string DefaultPolicyPath() {
   for (fs::path folder = executable.parent_path(); folder != folder.parent_path(); folder = folder.parent_path()) {
     if (fs::exists(folder / "policies" / name, error)) return (folder / "policies" / name).string();
   }
-  throw Invalid("no policy file: looked at {} and policies/{} above {}; set WEIR_POLICY or train one (weir train)", installed.string(),
-                name.string(), executable.parent_path().string());
+  throw Invalid("no policy file: looked at {} and policies/{} above {}; set WEIR_POLICY or train one (weir train)",
+                installed.string(), name.string(), executable.parent_path().string());
 }
 
 }  // namespace weir

@@ -38,7 +38,8 @@ class Reader {
   std::string String() { return std::string(Bytes(Get<std::uint32_t>())); }
   std::string_view Bytes(std::size_t n) {
     if (content_.size() - at_ < n) {
-      throw Invalid("{}: truncated policy file: expected {} more bytes at offset {}, found {}", source_, n, at_, content_.size() - at_);
+      throw Invalid("{}: truncated policy file: expected {} more bytes at offset {}, found {}", source_, n, at_,
+                    content_.size() - at_);
     }
     at_ += n;
     return content_.substr(at_ - n, n);
@@ -80,7 +81,8 @@ std::string EncodePolicy(const PolicyFile& policy) {
 
 PolicyFile DecodePolicy(std::string_view content, const std::string& source) {
   Reader in(content, source);
-  if (content.substr(0, kMagic.size()) != kMagic) throw Invalid("{}: not a policy file: expected it to start with WEIRPOL", source);
+  if (content.substr(0, kMagic.size()) != kMagic)
+    throw Invalid("{}: not a policy file: expected it to start with WEIRPOL", source);
   in.Bytes(kMagic.size());
   const auto format = in.Get<std::uint32_t>();
   if (format != kPolicyFormatVersion) {
@@ -93,19 +95,21 @@ PolicyFile DecodePolicy(std::string_view content, const std::string& source) {
   if (stored != computed) {
     std::string shown(stored.substr(0, 12));
     for (char& c : shown) c = std::isxdigit(static_cast<unsigned char>(c)) ? c : '?';
-    throw Invalid("{}: damaged or truncated policy file: its content hash should be {}, found {}", source, shown, computed.substr(0, 12));
+    throw Invalid("{}: damaged or truncated policy file: its content hash should be {}, found {}", source, shown,
+                  computed.substr(0, 12));
   }
   PolicyFile policy;
   policy.info.format_version = static_cast<int>(format);
   policy.info.schema_version = static_cast<int>(in.Get<std::uint32_t>());
   if (policy.info.schema_version != kFeatureSchemaVersion) {
-    throw Invalid("{}: feature schema version must be {}, found {}: train the policy anew (weir train)", source, kFeatureSchemaVersion,
-                  policy.info.schema_version);
+    throw Invalid("{}: feature schema version must be {}, found {}: train the policy anew (weir train)", source,
+                  kFeatureSchemaVersion, policy.info.schema_version);
   }
   const struct {
     const char* name;
     int expected;
-  } counts[] = {{"global", kGlobalFeatures}, {"worker", kWorkerFeatures}, {"job", kJobFeatures}, {"candidate", kCandidateFeatures}};
+  } counts[] = {
+      {"global", kGlobalFeatures}, {"worker", kWorkerFeatures}, {"job", kJobFeatures}, {"candidate", kCandidateFeatures}};
   for (const auto& count : counts) {
     const auto found = in.Get<std::uint32_t>();
     if (found != static_cast<std::uint32_t>(count.expected)) {
@@ -118,7 +122,8 @@ PolicyFile DecodePolicy(std::string_view content, const std::string& source) {
     *size = static_cast<int>(found);
   }
   policy.info.seed = in.Get<std::uint64_t>();
-  if (in.String() != AllFeatureNames()) throw Invalid("{}: feature names differ from those of this build: train the policy anew", source);
+  if (in.String() != AllFeatureNames())
+    throw Invalid("{}: feature names differ from those of this build: train the policy anew", source);
   policy.info.config = in.String();
   policy.info.record = in.String();
   const auto count = in.Get<std::uint64_t>();
@@ -135,8 +140,12 @@ PolicyFile DecodePolicy(std::string_view content, const std::string& source) {
   return policy;
 }
 
-PolicyFile ReadPolicyFile(const std::string& path) { return DecodePolicy(ReadFile(path, kMaxBytes), path); }
-PolicyInfo ReadPolicyInfo(const std::string& path) { return ReadPolicyFile(path).info; }
+PolicyFile ReadPolicyFile(const std::string& path) {
+  return DecodePolicy(ReadFile(path, kMaxBytes), path);
+}
+PolicyInfo ReadPolicyInfo(const std::string& path) {
+  return ReadPolicyFile(path).info;
+}
 
 std::string WritePolicyFile(const std::string& path, const PolicyFile& policy) {
   const std::string content = EncodePolicy(policy);

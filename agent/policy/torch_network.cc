@@ -30,8 +30,8 @@ PolicyNetImpl::Output PolicyNetImpl::forward(const TorchBatch& b) {
   const torch::Tensor workers = encode(b.workers, WeightLayout::kWorker, WeightLayout::kW1, WeightLayout::kW2);
   const torch::Tensor jobs = encode(b.jobs, WeightLayout::kJob, WeightLayout::kJ1, WeightLayout::kJ2);
   auto weighted = [](const torch::Tensor& weights, const torch::Tensor& rows) { return (weights.unsqueeze(-1) * rows).sum(1); };
-  const torch::Tensor context =
-      torch::cat({Normalize(b.globals, WeightLayout::kGlobal), weighted(b.worker_weights, workers), weighted(b.job_weights, jobs)}, 1);
+  const torch::Tensor context = torch::cat(
+      {Normalize(b.globals, WeightLayout::kGlobal), weighted(b.worker_weights, workers), weighted(b.job_weights, jobs)}, 1);
   const int64_t actions = b.actions.size(1);
   const torch::Tensor spread = context.unsqueeze(1).expand({-1, actions, -1});
   const torch::Tensor hidden = torch::relu(
@@ -39,7 +39,8 @@ PolicyNetImpl::Output PolicyNetImpl::forward(const TorchBatch& b) {
                                            torch::bmm(b.action_workers, workers), spread},
                                           2)));
   const torch::Tensor pool = weighted(b.action_weights, hidden).unsqueeze(1).expand({-1, actions, -1});
-  const torch::Tensor scores = layer(WeightLayout::kOut, torch::relu(layer(WeightLayout::kA2, torch::cat({hidden, pool}, 2)))).squeeze(-1);
+  const torch::Tensor scores =
+      layer(WeightLayout::kOut, torch::relu(layer(WeightLayout::kA2, torch::cat({hidden, pool}, 2)))).squeeze(-1);
   const torch::Tensor values = layer(WeightLayout::kV2, torch::relu(layer(WeightLayout::kV1, context.detach()))).squeeze(-1);
   return {scores.masked_fill(b.action_weights == 0, -1e9), values};
 }
@@ -116,7 +117,8 @@ class TorchScorer : public ActionScorer {
     const PolicyNetImpl::Output out = net_->forward(b);
     scores->resize(static_cast<std::size_t>(actions));
     const torch::Tensor flat = out.scores.contiguous();
-    for (int a = 0; a < actions; ++a) (*scores)[a] = o.mask[a] ? flat.data_ptr<float>()[a] : -std::numeric_limits<float>::infinity();
+    for (int a = 0; a < actions; ++a)
+      (*scores)[a] = o.mask[a] ? flat.data_ptr<float>()[a] : -std::numeric_limits<float>::infinity();
     if (value) *value = out.values.item<float>();
   }
 
@@ -128,4 +130,6 @@ class TorchScorer : public ActionScorer {
 }  // namespace weir
 
 // Called through env/core/plugin.h; the caller owns the result.
-extern "C" weir::ActionScorer* weir_torch_load_policy(const weir::PolicyFile& policy) { return new weir::TorchScorer(policy); }
+extern "C" weir::ActionScorer* weir_torch_load_policy(const weir::PolicyFile& policy) {
+  return new weir::TorchScorer(policy);
+}

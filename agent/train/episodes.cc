@@ -13,8 +13,9 @@ namespace {
 constexpr std::uint64_t kTraining = 0x7261696e, kValidation = 0x76616c69;
 
 std::vector<WorkerSpec> RandomCluster(const TrainConfig& config, Rng* rng) {
-  const int n = config.random_workers_low +
-                static_cast<int>(rng->Below(static_cast<std::uint64_t>(config.random_workers_high - config.random_workers_low + 1)));
+  const int n =
+      config.random_workers_low +
+      static_cast<int>(rng->Below(static_cast<std::uint64_t>(config.random_workers_high - config.random_workers_low + 1)));
   std::vector<WorkerSpec> workers;
   for (int i = 0; i < n; ++i) {
     const auto& from = config.clusters[rng->Below(config.clusters.size())].workers;
@@ -72,13 +73,14 @@ std::vector<ValidationCell> ValidationCells(const TrainConfig& config) {
   std::vector<ValidationCell> cells;
   for (std::size_t k = 0; k < config.clusters.size(); ++k) {
     for (double load : config.validation.loads) {
-      cells.push_back({fmt::format("{} {:g}", config.clusters[k].name, load), [shared, k, load](std::uint64_t seed) {
-                         WorkloadOptions options;
-                         options.load = load;
-                         options.jobs = shared->validation.jobs;
-                         options.seed = Mix64(seed, kValidation);
-                         return Episode{shared->clusters[k].workers, GenerateWorkload(shared->mix, shared->clusters[k].workers, options)};
-                       }});
+      cells.push_back(
+          {fmt::format("{} {:g}", config.clusters[k].name, load), [shared, k, load](std::uint64_t seed) {
+             WorkloadOptions options;
+             options.load = load;
+             options.jobs = shared->validation.jobs;
+             options.seed = Mix64(seed, kValidation);
+             return Episode{shared->clusters[k].workers, GenerateWorkload(shared->mix, shared->clusters[k].workers, options)};
+           }});
     }
   }
   return cells;

@@ -12,8 +12,8 @@
 namespace weir {
 
 // A cluster of the config (uniform) or, for the share `random_clusters`, one whose workers are drawn from all of them with speed
-// scaled by e^N(0, 0.5), memory by 0.35 .. 1.2, bandwidth by e^N(0, 0.7); a load and a number of jobs, uniform in their ranges; sizes
-// scaled in time by a factor of 1/300 .. 1 (log-uniform) for half of the random ones, so that short jobs are seen too.
+// scaled by e^N(0, 0.5), memory by 0.35 .. 1.2, bandwidth by e^N(0, 0.7); a load and a number of jobs, uniform in their ranges;
+// sizes scaled in time by a factor of 1/300 .. 1 (log-uniform) for half of the random ones, so that short jobs are seen too.
 EpisodeSource TrainingEpisodes(const TrainConfig& config);
 
 // The cells of validation: cluster x load; seed i of a cell is its i-th episode. Disjoint from training.

@@ -151,7 +151,8 @@ Rollout Play(const EpisodeSource& source, std::uint64_t seed, bool keep, Choose 
 
 }  // namespace
 
-Rollout PlayPolicy(const EpisodeSource& source, std::uint64_t seed, FloatNetwork* network, Mode mode, std::uint64_t draw_seed, bool keep) {
+Rollout PlayPolicy(const EpisodeSource& source, std::uint64_t seed, FloatNetwork* network, Mode mode, std::uint64_t draw_seed,
+                   bool keep) {
   Rng rng(draw_seed);
   std::vector<float> scores;
   return Play(source, seed, keep, [&](const SchedulingEnv& env, Rollout* rollout, Action*) {

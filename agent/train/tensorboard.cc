@@ -10,7 +10,9 @@
 namespace weir {
 namespace {
 
-std::uint32_t Mask(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
+std::uint32_t Mask(std::uint32_t crc) {
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
 
 template <typename T>
 std::string Bytes(T value) {
@@ -23,9 +25,13 @@ std::string Varint(std::uint64_t value) {
   for (; value >= 128; value >>= 7) out += static_cast<char>(value | 128);
   return out + static_cast<char>(value);
 }
-std::string Message(char key, const std::string& payload) { return std::string(1, key) + Varint(payload.size()) + payload; }
+std::string Message(char key, const std::string& payload) {
+  return std::string(1, key) + Varint(payload.size()) + payload;
+}
 
-double Now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double Now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 

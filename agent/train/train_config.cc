@@ -39,7 +39,9 @@ TrainConfig ReadTrainConfig(const std::string& path) {
 
 TrainConfig ParseTrainConfig(const std::string& text, const std::string& source, const std::string& folder) {
   const Yaml root = Yaml::ParseText(text, source);
-  const auto resolve = [&](const std::string& path) { return (std::filesystem::path(folder) / path).lexically_normal().string(); };
+  const auto resolve = [&](const std::string& path) {
+    return (std::filesystem::path(folder) / path).lexically_normal().string();
+  };
   const auto integer = [](const Yaml& map, const char* key, int fallback, int low, int high) {
     return static_cast<int>(map.Int(key, fallback, low, high));
   };

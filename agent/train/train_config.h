@@ -31,17 +31,17 @@ struct TrainConfig {
 
   struct Imitation {
     std::string teacher = "rule";
-    int rounds = 4;              // the first driven by the teacher, the later ones by the student
-    int episodes = 64;           // a round
-    int passes = 4;              // over all samples so far, a round
-    int minibatch = 1024;        // samples
+    int rounds = 4;        // the first driven by the teacher, the later ones by the student
+    int episodes = 64;     // a round
+    int passes = 4;        // over all samples so far, a round
+    int minibatch = 1024;  // samples
     double learning_rate = 1e-3;
   } imitation;
 
   struct Ppo {
     int updates = 60;
-    int sequences = 8;           // arrival sequences an update
-    int rollouts = 8;            // of each sequence
+    int sequences = 8;  // arrival sequences an update
+    int rollouts = 8;   // of each sequence
     int passes = 3;
     int minibatch = 2048;
     double learning_rate = 3e-4;
@@ -49,16 +49,16 @@ struct TrainConfig {
     double kl_stop = 0.01;
     double entropy_start = 0.01, entropy_end = 0.001;
     double gradient_norm = 0.5;
-    double horizon_gaps = 40;    // time constant of the discount, in mean gaps between arrivals
+    double horizon_gaps = 40;  // time constant of the discount, in mean gaps between arrivals
     double value_weight = 0.5;
   } ppo;
 
   struct Validation {
-    int every = 5;               // updates
-    int episodes = 6;            // for each cluster and load
+    int every = 5;     // updates
+    int episodes = 6;  // for each cluster and load
     int jobs = 100;
     std::vector<double> loads = {0.7};
-    int patience = 8;            // validations without a better one until the end
+    int patience = 8;  // validations without a better one until the end
   } validation;
 
   std::string text;  // of the file

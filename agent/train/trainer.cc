@@ -13,8 +13,8 @@
 #include "agent/policy/torch_network.h"
 #include "agent/train/episodes.h"
 #include "agent/train/rollout.h"
-#include "agent/train/train.h"
 #include "agent/train/tensorboard.h"
+#include "agent/train/train.h"
 #include "env/core/check.h"
 #include "env/core/error.h"
 #include "env/core/file.h"
@@ -72,7 +72,8 @@ TrainBatch MakeBatch(const SampleStore& store, const int* index, int count) {
   float* action_workers = o.action_workers.data_ptr<float>();
   for (int64_t i = 0; i < n; ++i) {
     const SampleStore::Sample& s = store.samples[index[i]];
-    auto rows = [&](const std::vector<float>& from, std::size_t first, int number, int features, torch::Tensor* to, int64_t most) {
+    auto rows = [&](const std::vector<float>& from, std::size_t first, int number, int features, torch::Tensor* to,
+                    int64_t most) {
       std::copy_n(from.begin() + static_cast<long>(first) * features, static_cast<long>(number) * features,
                   to->data_ptr<float>() + i * most * features);
     };
@@ -80,7 +81,8 @@ TrainBatch MakeBatch(const SampleStore& store, const int* index, int count) {
     rows(store.worker_features, s.workers, s.num_workers, kWorkerFeatures, &o.workers, w_max);
     rows(store.job_features, s.jobs, s.num_jobs, kJobFeatures, &o.jobs, j_max);
     rows(store.action_features, s.actions, s.num_actions, kCandidateFeatures, &o.actions, a_max);
-    std::fill_n(o.worker_weights.data_ptr<float>() + i * w_max, s.num_workers, 1.0f / static_cast<float>(std::max(1, s.num_workers)));
+    std::fill_n(o.worker_weights.data_ptr<float>() + i * w_max, s.num_workers,
+                1.0f / static_cast<float>(std::max(1, s.num_workers)));
     std::fill_n(o.job_weights.data_ptr<float>() + i * j_max, s.num_jobs, 1.0f / static_cast<float>(std::max(1, s.num_jobs)));
     std::fill_n(o.action_weights.data_ptr<float>() + i * a_max, s.num_actions, 1.0f / static_cast<float>(s.num_actions));
     std::vector<int> pairs(static_cast<std::size_t>(s.num_actions), 0);
@@ -112,8 +114,12 @@ void UseOneThread() {
 class Trainer {
  public:
   Trainer(const TrainOptions& options, TrainReport* report)
-      : options_(options), config_(options.config), report_(*report), episodes_(TrainingEpisodes(config_)),
-        cells_(ValidationCells(config_)), master_(config_.sizes) {
+      : options_(options),
+        config_(options.config),
+        report_(*report),
+        episodes_(TrainingEpisodes(config_)),
+        cells_(ValidationCells(config_)),
+        master_(config_.sizes) {
     UseOneThread();
     master_->Import(InitialWeights(config_.sizes, config_.seed));
     for (int i = 0; i < kShards; ++i) shards_.emplace_back(config_.sizes);
@@ -173,9 +179,14 @@ class Trainer {
     optimizer_ = std::make_unique<torch::optim::Adam>(master_->parameters(), torch::optim::AdamOptions(learning_rate));
   }
 
+  void SetLearningRate(double rate) {
+    for (auto& group : optimizer_->param_groups()) static_cast<torch::optim::AdamOptions&>(group.options()).lr(rate);
+  }
+
   // Sums over the shards of one minibatch; with `step` also a step of the optimiser.
   StepStats Minibatch(const SampleStore& store, std::vector<int> index, const Loss& loss, bool step) {
-    std::stable_sort(index.begin(), index.end(), [&](int a, int b) { return store.samples[a].num_actions < store.samples[b].num_actions; });
+    std::stable_sort(index.begin(), index.end(),
+                     [&](int a, int b) { return store.samples[a].num_actions < store.samples[b].num_actions; });
     const int n = static_cast<int>(index.size());
     std::vector<StepStats> stats(kShards);
     ParallelFor(options_.threads, kShards, [&](int shard) {
@@ -222,19 +233,24 @@ class Trainer {
     if (step) {
       torch::NoGradGuard no_grad;
       const auto parameters = master_->parameters();
-      double square = 0;
+      // The value head is clipped apart, so that its error doesn't shrink the policy's step.
+      double square[2] = {0, 0};
+      const auto names = master_->named_parameters();
+      auto group = [&](std::size_t p) { return names[p].key().starts_with("value") ? 1 : 0; };
       std::vector<std::vector<torch::Tensor>> shard_parameters;
       for (PolicyNet& net : shards_) shard_parameters.push_back(net->parameters());
       for (std::size_t p = 0; p < parameters.size(); ++p) {
         torch::Tensor gradient = shard_parameters[0][p].grad().clone();
         for (int i = 1; i < kShards; ++i) gradient += shard_parameters[i][p].grad();
         parameters[p].mutable_grad() = gradient;
-        square += gradient.square().sum().item<double>();
+        square[group(p)] += gradient.square().sum().item<double>();
       }
-      sum.gradient_norm = std::sqrt(square);
-      if (!std::isfinite(square)) throw Failure(ExitCode::kInfrastructure, "training diverged: the gradient is not finite");
-      if (sum.gradient_norm > config_.ppo.gradient_norm) {
-        for (const torch::Tensor& p : parameters) p.mutable_grad() *= config_.ppo.gradient_norm / sum.gradient_norm;
+      sum.gradient_norm = std::sqrt(square[0]);
+      if (!std::isfinite(square[0] + square[1]))
+        throw Failure(ExitCode::kInfrastructure, "training diverged: the gradient is not finite");
+      for (std::size_t p = 0; p < parameters.size(); ++p) {
+        const double norm = std::sqrt(square[group(p)]);
+        if (norm > config_.ppo.gradient_norm) parameters[p].mutable_grad() *= config_.ppo.gradient_norm / norm;
       }
       optimizer_->step();
     }
@@ -242,7 +258,8 @@ class Trainer {
   }
 
   // One pass over the samples in shuffled minibatches. Stops early where the mean KL of a minibatch exceeds `kl_stop`.
-  StepStats Pass(const SampleStore& store, std::uint64_t shuffle_seed, int minibatch, const Loss& loss, double kl_stop, bool* stopped) {
+  StepStats Pass(const SampleStore& store, std::uint64_t shuffle_seed, int minibatch, const Loss& loss, double kl_stop,
+                 bool* stopped) {
     std::vector<int> order(store.samples.size());
     std::iota(order.begin(), order.end(), 0);
     Rng rng(shuffle_seed);
@@ -309,7 +326,8 @@ class Trainer {
       std::vector<Rollout> rollouts(static_cast<std::size_t>(c.episodes));
       const std::vector<float> weights = master_->Export();
       ParallelFor(options_.threads, c.episodes, [&](int i) {
-        const std::uint64_t counter = static_cast<std::uint64_t>(round) * static_cast<std::uint64_t>(c.episodes) + static_cast<std::uint64_t>(i);
+        const std::uint64_t counter =
+            static_cast<std::uint64_t>(round) * static_cast<std::uint64_t>(c.episodes) + static_cast<std::uint64_t>(i);
         FloatNetwork student(config_.sizes, weights);
         rollouts[i] = PlayTeacher(episodes_, Stream(kImitationStream, counter), c.teacher, round == 0 ? nullptr : &student,
                                   Stream(kDrawStream, counter), true);
@@ -328,9 +346,7 @@ class Trainer {
       // The learning rate falls to a tenth over all passes.
       for (int pass = 0; pass < c.passes; ++pass) {
         const double done = (round * c.passes + pass) / static_cast<double>(c.rounds * c.passes);
-        for (auto& group : optimizer_->param_groups()) {
-          static_cast<torch::optim::AdamOptions&>(group.options()).lr(c.learning_rate * std::pow(0.1, done));
-        }
+        SetLearningRate(c.learning_rate * std::pow(0.1, done));
         const std::uint64_t shuffle = Stream(kShuffleStream, static_cast<std::uint64_t>(round * c.passes + pass));
         stats = Pass(store, shuffle, c.minibatch, Loss{true}, 1e30, &stopped);
       }
@@ -340,8 +356,8 @@ class Trainer {
         agreement_ = Minibatch(fresh, all, Loss{true}, false).agreement / static_cast<double>(all.size());
       }
       const double n = static_cast<double>(std::max<std::size_t>(1, store.samples.size()));
-      Progress(fmt::format("imitation round={}/{} samples={} unmatched={:.4f} loss={:.4f} agreement={:.4f} entropy={:.4f}", round + 1, c.rounds,
-                           store.samples.size(), share, stats.loss / n, agreement_, stats.entropy / n));
+      Progress(fmt::format("imitation round={}/{} samples={} unmatched={:.4f} loss={:.4f} agreement={:.4f} entropy={:.4f}",
+                           round + 1, c.rounds, store.samples.size(), share, stats.loss / n, agreement_, stats.entropy / n));
       Plot("imitation/loss", round, stats.loss / n);
       Plot("imitation/agreement", round, agreement_);
       store.Append(fresh);
@@ -351,11 +367,15 @@ class Trainer {
   void PpoUpdate() {
     const auto& c = config_.ppo;
     const int total = c.sequences * c.rollouts;
-    std::vector<std::vector<Rollout>> rollouts(static_cast<std::size_t>(c.sequences), std::vector<Rollout>(static_cast<std::size_t>(c.rollouts)));
+    std::vector<std::vector<Rollout>> rollouts(static_cast<std::size_t>(c.sequences),
+                                               std::vector<Rollout>(static_cast<std::size_t>(c.rollouts)));
     const std::vector<float> weights = master_->Export();
     ParallelFor(options_.threads, total, [&](int i) {
-      const auto sequence = static_cast<std::uint64_t>(update_) * static_cast<std::uint64_t>(c.sequences) + static_cast<std::uint64_t>(i / c.rollouts);
-      const std::uint64_t draw = (std::uint64_t{1} << 40) + static_cast<std::uint64_t>(update_) * static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(i);
+      const auto sequence = static_cast<std::uint64_t>(update_) * static_cast<std::uint64_t>(c.sequences) +
+                            static_cast<std::uint64_t>(i / c.rollouts);
+      const std::uint64_t draw = (std::uint64_t{1} << 40) +
+                                 static_cast<std::uint64_t>(update_) * static_cast<std::uint64_t>(total) +
+                                 static_cast<std::uint64_t>(i);
       FloatNetwork network(config_.sizes, weights);
       rollouts[i / c.rollouts][i % c.rollouts] =
           PlayPolicy(episodes_, Stream(kSequenceStream, sequence), &network, Mode::kSample, Stream(kDrawStream, draw), true);
@@ -380,6 +400,7 @@ class Trainer {
     loss.clip = c.clip;
     loss.entropy = c.entropy_start + (c.entropy_end - c.entropy_start) * done;
     loss.value_weight = c.value_weight;
+    SetLearningRate(c.learning_rate * (1 - 0.9 * done));
     StepStats stats;
     bool stopped = false;
     int passes = 0;
@@ -388,10 +409,11 @@ class Trainer {
       stats = Pass(store, Stream(kShuffleStream, shuffle), c.minibatch, loss, c.kl_stop, &stopped);
     }
     const double n = static_cast<double>(std::max<std::size_t>(1, store.samples.size()));
-    Progress(fmt::format("ppo update={}/{} samples={} mean_jct={:.1f} advantage={:.4f} kl={:.5f} entropy={:.4f} value_loss={:.4f} gradient={:.3f} "
-                         "passes={} learn_seconds={:.1f}",
-                         update_ + 1, c.updates, store.samples.size(), mean_jct, scale, stats.kl / n, stats.entropy / n, stats.value_loss / n,
-                         stats.gradient_norm, passes, Seconds() - rollout_seconds));
+    Progress(fmt::format(
+        "ppo update={}/{} samples={} mean_jct={:.1f} advantage={:.4f} kl={:.5f} entropy={:.4f} value_loss={:.4f} gradient={:.3f} "
+        "passes={} learn_seconds={:.1f}",
+        update_ + 1, c.updates, store.samples.size(), mean_jct, scale, stats.kl / n, stats.entropy / n, stats.value_loss / n,
+        stats.gradient_norm, passes, Seconds() - rollout_seconds));
     Plot("charts/mean_jct", update_ + 1, mean_jct);
     Plot("losses/approx_kl", update_ + 1, stats.kl / n);
     Plot("losses/entropy", update_ + 1, stats.entropy / n);
@@ -405,15 +427,17 @@ class Trainer {
     if (teacher_jct_.empty()) {
       teacher_jct_.resize(count);
       ParallelFor(options_.threads, count, [&](int i) {
-        teacher_jct_[i] = PlayTeacher(cells_[i / episodes].episodes, static_cast<std::uint64_t>(i % episodes), config_.imitation.teacher,
-                                      nullptr, 0, false).mean_jct;
+        teacher_jct_[i] = PlayTeacher(cells_[i / episodes].episodes, static_cast<std::uint64_t>(i % episodes),
+                                      config_.imitation.teacher, nullptr, 0, false)
+                              .mean_jct;
       });
     }
     const std::vector<float> weights = master_->Export();
     std::vector<double> logs(static_cast<std::size_t>(count));
     ParallelFor(options_.threads, count, [&](int i) {
       FloatNetwork network(config_.sizes, weights);
-      const Rollout rollout = PlayPolicy(cells_[i / episodes].episodes, static_cast<std::uint64_t>(i % episodes), &network, Mode::kBest, 0, false);
+      const Rollout rollout =
+          PlayPolicy(cells_[i / episodes].episodes, static_cast<std::uint64_t>(i % episodes), &network, Mode::kBest, 0, false);
       logs[i] = std::log(rollout.mean_jct / teacher_jct_[i]);
     });
     std::vector<TrainReport::Cell> cells;
@@ -421,7 +445,8 @@ class Trainer {
     std::string text;
     for (std::size_t k = 0; k < cells_.size(); ++k) {
       double mean = 0;
-      for (int i = 0; i < episodes; ++i) mean += logs[k * static_cast<std::size_t>(episodes) + static_cast<std::size_t>(i)] / episodes;
+      for (int i = 0; i < episodes; ++i)
+        mean += logs[k * static_cast<std::size_t>(episodes) + static_cast<std::size_t>(i)] / episodes;
       score += mean / static_cast<double>(cells_.size());
       cells.push_back({cells_[k].name, std::exp(mean)});
       text += fmt::format(" \"{}\"={:.4f}", cells_[k].name, std::exp(mean));
@@ -491,7 +516,8 @@ class Trainer {
     c10::IValue text;
     archive.read("config", text);
     if (text.toStringRef() != config_.text) {
-      throw Invalid("{}: belongs to another config: resume with the one it was made with, or train anew without --resume", CheckpointPath());
+      throw Invalid("{}: belongs to another config: resume with the one it was made with, or train anew without --resume",
+                    CheckpointPath());
     }
     torch::Tensor weights, best, numbers, ratios;
     archive.read("weights", weights);
@@ -543,4 +569,6 @@ class Trainer {
 }  // namespace weir
 
 // Called through env/core/plugin.h.
-extern "C" void weir_torch_train(const weir::TrainOptions& options, weir::TrainReport* report) { weir::Trainer(options, report).Run(); }
+extern "C" void weir_torch_train(const weir::TrainOptions& options, weir::TrainReport* report) {
+  weir::Trainer(options, report).Run();
+}

@@ -26,7 +26,9 @@ TEST(ParityTest, FloatForwardEqualsLibTorch) {
     policy.weights = InitialWeights(policy.info.sizes, 11);
     FloatNetwork network(policy.info.sizes, policy.weights);
     const std::unique_ptr<ActionScorer> torch(weir_torch_load_policy(policy));
-    SchedulingEnv env([&](std::uint64_t seed) { return Episode{cluster.workers, GenerateWorkload(mix, cluster.workers, {0.9, 25, seed})}; });
+    SchedulingEnv env([&](std::uint64_t seed) {
+      return Episode{cluster.workers, GenerateWorkload(mix, cluster.workers, {0.9, 25, seed})};
+    });
     env.Reset(4);
     auto greedy = MakeBaseline("greedy");
     greedy->Reset();

@@ -77,7 +77,8 @@ Shuffled Shuffle(const Observation& o, std::uint64_t seed) {
   };
   const int workers = static_cast<int>(o.worker_features.size()) / kWorkerFeatures;
   const int jobs = static_cast<int>(o.job_ids.size());
-  const auto worker_from = permutation(workers, 0), job_from = permutation(jobs, 0), action_from = permutation(o.num_actions(), 1);
+  const auto worker_from = permutation(workers, 0), job_from = permutation(jobs, 0),
+             action_from = permutation(o.num_actions(), 1);
   std::vector<int> worker_to(workers), job_to(jobs);
   for (int i = 0; i < workers; ++i) worker_to[worker_from[i]] = i;
   for (int i = 0; i < jobs; ++i) job_to[job_from[i]] = i;
@@ -206,7 +207,7 @@ TEST(PolicyFileTest, RefusalsNameWhatWasExpectedAndFound) {
   EXPECT_THAT(decode(12, 77), HasSubstr("feature schema version must be 1, found 77"));
   EXPECT_THAT(decode(16, 3), HasSubstr("number of global features must be 8, found 3"));
   EXPECT_THAT(decode(32, 17), HasSubstr("number of weights must be"));
-  EXPECT_THAT(decode(54, 'X'), HasSubstr("feature names differ"));
+  EXPECT_THAT(decode(60, 'X'), HasSubstr("feature names differ"));
   EXPECT_THAT(Message([] { DecodePolicy("hello", "p"); }), HasSubstr("not a policy file"));
   EXPECT_THAT(Message([] { ReadPolicyFile("/nowhere/x.weirpolicy"); }), HasSubstr("/nowhere/x.weirpolicy"));
   EXPECT_THAT(Message([] {

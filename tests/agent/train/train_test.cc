@@ -28,10 +28,13 @@ episodes:
 imitation: {{teacher: sbt-mc-hold-1.5, rounds: 2, episodes: 24, passes: 6, minibatch: 128, learning_rate: 5.0e-3}}
 ppo: {{updates: {}, sequences: 2, rollouts: 3, passes: 2, minibatch: 256}}
 validation: {{every: 2, episodes: 3, jobs: 30}}
-)", updates);
+)",
+                     updates);
 }
 
-TrainConfig Tiny(int updates = 3) { return ParseTrainConfig(TinyText(updates), "tiny.yaml", std::string(WEIR_SOURCE_DIR) + "/configs/train"); }
+TrainConfig Tiny(int updates = 3) {
+  return ParseTrainConfig(TinyText(updates), "tiny.yaml", std::string(WEIR_SOURCE_DIR) + "/configs/train");
+}
 
 TrainReport RunTraining(const TrainConfig& config, const std::string& name, int threads, bool resume = false) {
   TrainOptions options;
@@ -46,7 +49,8 @@ TrainReport RunTraining(const TrainConfig& config, const std::string& name, int 
 }
 
 TEST(TrainTest, SameSeedSamePolicyOnAnyNumberOfThreads) {
-  const TrainReport one = RunTraining(Tiny(), "one", 1), again = RunTraining(Tiny(), "again", 1), three = RunTraining(Tiny(), "three", 3);
+  const TrainReport one = RunTraining(Tiny(), "one", 1), again = RunTraining(Tiny(), "again", 1),
+                    three = RunTraining(Tiny(), "three", 3);
   EXPECT_EQ(one.hash, again.hash);
   EXPECT_EQ(one.hash, three.hash);
   EXPECT_EQ(one.best_score, three.best_score);
@@ -88,7 +92,8 @@ TEST(TrainTest, TrainingBeatsAnUntrainedNetworkAndRandom) {
   const TrainConfig config = Tiny(4);
   RunTraining(config, "better", 2);
   const PolicyFile policy = ReadPolicyFile(::testing::TempDir() + "/better.weirpolicy");
-  FloatNetwork trained(policy.info.sizes, policy.weights), fresh(policy.info.sizes, InitialWeights(policy.info.sizes, config.seed));
+  FloatNetwork trained(policy.info.sizes, policy.weights),
+      fresh(policy.info.sizes, InitialWeights(policy.info.sizes, config.seed));
   const EpisodeSource source = ValidationCells(config)[0].episodes;
   double trained_log = 0, fresh_log = 0, random_log = 0;
   for (std::uint64_t seed = 100; seed < 112; ++seed) {
@@ -103,7 +108,8 @@ TEST(TrainTest, TrainingBeatsAnUntrainedNetworkAndRandom) {
 TEST(RolloutTest, SameDrawsGiveTheSameEpisode) {
   const EpisodeSource source = TrainingEpisodes(Tiny());
   FloatNetwork network({}, InitialWeights({}, 2));
-  const Rollout a = PlayPolicy(source, 9, &network, Mode::kSample, 1, true), b = PlayPolicy(source, 9, &network, Mode::kSample, 1, true);
+  const Rollout a = PlayPolicy(source, 9, &network, Mode::kSample, 1, true),
+                b = PlayPolicy(source, 9, &network, Mode::kSample, 1, true);
   const Rollout c = PlayPolicy(source, 9, &network, Mode::kSample, 2, true);
   EXPECT_EQ(a.mean_jct, b.mean_jct);
   EXPECT_EQ(a.store.action_features, b.store.action_features);
@@ -132,7 +138,11 @@ TEST(RolloutTest, ParallelForRunsEachIndexOnceAndRethrows) {
   std::vector<int> count(100, 0);
   ParallelFor(4, 100, [&](int i) { ++count[i]; });
   EXPECT_THAT(count, ::testing::Each(1));
-  EXPECT_THROW(ParallelFor(4, 10, [](int i) { if (i == 7) throw Invalid("seven"); }), Error);
+  EXPECT_THROW(ParallelFor(4, 10,
+                           [](int i) {
+                             if (i == 7) throw Invalid("seven");
+                           }),
+               Error);
 }
 
 TEST(EpisodesTest, ValidationAndTrainingAreDisjointAndRepeatable) {
@@ -155,7 +165,8 @@ TEST(TrainConfigTest, RefusesUnknownKeysAndValuesWithLineAndField) {
   };
   const std::string base = "episodes:\n  workload: ../workloads/study.yaml\n  clusters: [../clusters/small.yaml]\n";
   EXPECT_EQ(message(base), "no error");
-  EXPECT_THAT(message(base + "ppo: {updtes: 3}\n"), ::testing::AllOf(::testing::HasSubstr("t.yaml:4"), ::testing::HasSubstr("updates")));
+  EXPECT_THAT(message(base + "ppo: {updtes: 3}\n"),
+              ::testing::AllOf(::testing::HasSubstr("t.yaml:4"), ::testing::HasSubstr("updates")));
   EXPECT_THAT(message(base + "ppo: {clip: -1}\n"), ::testing::HasSubstr("ppo.clip"));
   EXPECT_THAT(message(base + "imitation: {teacher: nobody}\n"), ::testing::HasSubstr("imitation.teacher"));
   EXPECT_THAT(message(base + "network: {ignore_features: [log_sise]}\n"), ::testing::HasSubstr("ignore_features"));
