@@ -15,6 +15,8 @@ int Run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every verb");
   AddCompare(app);
+  AddInspect(app);
+  AddPartition(app);
   AddPolicy(app);
   AddSimulate(app);
   AddTrain(app);

@@ -18,6 +18,8 @@ struct VerbExit {
 };
 
 void AddCompare(CLI::App& app);
+void AddInspect(CLI::App& app);
+void AddPartition(CLI::App& app);
 void AddPolicy(CLI::App& app);
 void AddSimulate(CLI::App& app);
 void AddTrain(CLI::App& app);
