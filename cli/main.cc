@@ -14,10 +14,12 @@ int Run(int argc, char** argv) {
   app.name("weir");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every verb");
+  AddCompare(app);
   AddInspect(app);
   AddPartition(app);
-  AddCompare(app);
+  AddPolicy(app);
   AddSimulate(app);
+  AddTrain(app);
   AddVersion(app);
   try {
     app.parse(argc, argv);

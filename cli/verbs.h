@@ -17,10 +17,12 @@ struct VerbExit {
   ExitCode code;
 };
 
+void AddCompare(CLI::App& app);
 void AddInspect(CLI::App& app);
 void AddPartition(CLI::App& app);
-void AddCompare(CLI::App& app);
+void AddPolicy(CLI::App& app);
 void AddSimulate(CLI::App& app);
+void AddTrain(CLI::App& app);
 void AddVersion(CLI::App& app);
 
 }  // namespace weir::cli
