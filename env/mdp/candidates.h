@@ -11,6 +11,7 @@
 #ifndef WEIR_ENV_MDP_CANDIDATES_H_
 #define WEIR_ENV_MDP_CANDIDATES_H_
 
+#include <cstdint>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -32,24 +33,24 @@ struct Candidate {
 //   2. k >= 2: the first q subgraphs on x, the rest on y, every q, ordered pairs of the fastest 4 free workers (wide: 8); kept
 //      where T < 1.3 * least T so far
 //   3. k >= 3 and (wide or nothing found): a beam over subgraphs, width 4 (wide: 12), over the fastest 8 (all if nothing found)
+//   4. nothing found and nothing runs: the first placement that memory allows, if there is one
 // With replicas > 1: rows of whole replicas on the fastest R workers that hold one each, or nothing.
 std::vector<Candidate> GenerateCandidates(const ClusterState& state, JobId job, bool wide = false);
 
 // Least iteration time of the job alone on the available workers, all of them empty; kNever where it fits nowhere. Exact for
-// k <= 6 on up to 8 workers (branch and bound), otherwise a beam of width 64.
+// all but very large searches (branch and bound, at most 200,000 nodes; then the best found). With replicas > 1: whole rows.
 double BestAloneTime(const ClusterState& state, const JobSpec& job);
 
-// Remembers BestAloneTime by job shape, so that jobs of one profile are searched once. Forgets all when workers change.
+// Remembers BestAloneTime by (cluster, job shape), so that jobs of one profile are searched once; results are shared by all
+// objects of the process. The values are those of BestAloneTime. Thread-compatible.
 class BestTimes {
  public:
   double Get(const ClusterState& state, const JobSpec& job);
-  void Clear();
+  double Get(const ClusterState& state, const LiveJob& job);
 
  private:
-  void CheckWorkers(const ClusterState& state);
-  std::vector<double> signature_;
-  std::unordered_map<JobId, double> by_job_;
-  std::unordered_map<std::uint64_t, double> by_shape_;
+  double Find(const ClusterState& state, const JobSpec& job, std::uint64_t shape);
+  std::unordered_map<std::uint64_t, double> known_;
 };
 
 // Static Delay(p), in job-seconds.
@@ -66,8 +67,8 @@ struct WaitEstimate {
   double seconds = kNever;  // W
   WorkerId worker = -1;     // -1: none
 };
-// `reserved`: time until which each worker is promised to another waiting job, 0 for none; empty: none at all.
-WaitEstimate EstimateWait(const ClusterState& state, JobId job, std::span<const SimTime> reserved);
+// `reserved`: time until which each worker is promised to another waiting job, 0 for none; empty: none at all. `wide`: of the candidates.
+WaitEstimate EstimateWait(const ClusterState& state, JobId job, std::span<const SimTime> reserved, bool wide = false);
 
 // Least remaining time of the running jobs on the candidate's workers; kNever where these are empty.
 double LeastRemainingTime(const ClusterState& state, std::span<const WorkerId> placement);

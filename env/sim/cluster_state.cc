@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "env/core/check.h"
 #include "env/core/error.h"
+#include "env/core/rng.h"
 
 namespace weir {
 namespace {
@@ -57,6 +59,33 @@ double Tolerance(SimTime time) {
 
 ClusterState::ClusterState(std::vector<WorkerSpec> workers, ModelOptions options, SimTime now) : options_(options), now_(now) {
   for (WorkerSpec& worker : workers) AddWorker(std::move(worker));
+}
+
+std::uint64_t ShapeHash(const JobSpec& spec) {
+  std::uint64_t hash = Mix64(static_cast<std::uint64_t>(spec.micro_batches), static_cast<std::uint64_t>(spec.replicas));
+  auto add = [&](double value) { hash = (std::rotl(hash, 23) ^ std::bit_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ull; };
+  for (const SubgraphSpec& s : spec.subgraphs) {
+    add(s.flop);
+    add(s.memory_bytes);
+    if (spec.replicas > 1) add(s.param_bytes);
+  }
+  for (const ArcSpec& a : spec.arcs) {
+    add(a.from * 4096.0 + a.to);
+    add(a.bytes);
+  }
+  return Mix64(hash);
+}
+
+void ClusterState::RehashCluster() {
+  std::uint64_t hash = options_.physical;
+  for (int w = 0; w < num_workers(); ++w) {
+    const WorkerSpec& s = workers_[w];
+    for (double value :
+         {s.flops, s.memory_bytes, s.bandwidth, s.latency, s.corun_gain, double(s.max_residents), double(available_[w])}) {
+      hash = Mix64(hash, std::bit_cast<std::uint64_t>(value));
+    }
+  }
+  cluster_hash_ = hash;
 }
 
 // ---- Clock
@@ -112,6 +141,7 @@ WorkerId ClusterState::AddWorker(WorkerSpec spec) {
   used_memory_.push_back(0);
   available_.push_back(1);
   residents_.emplace_back();
+  RehashCluster();
   return num_workers() - 1;
 }
 
@@ -122,12 +152,13 @@ void ClusterState::SetWorkerAvailable(WorkerId w, bool available) {
 std::vector<JobId> ClusterState::RemoveWorker(WorkerId w) {
   const std::vector<JobId> lost = residents_[w];
   for (JobId id : lost) Preempt(id);
-  available_[w] = 0;
+  SetWorkerAvailable(w, false);
   return lost;
 }
 
 void ClusterState::UpdateWorker(WorkerId w, WorkerSpec spec) {
   workers_[w] = std::move(spec);
+  RehashCluster();
   const WorkerId changed[] = {w};
   RefreshRates(changed);
 }
@@ -168,6 +199,7 @@ void ClusterState::AddJob(std::shared_ptr<const JobSpec> spec) {
   job.id = id;
   job.arrival = spec->arrival;
   job.since = now_;
+  job.shape = ShapeHash(*spec);
   job.spec = std::move(spec);
   index_.insert(std::lower_bound(index_.begin(), index_.end(), std::pair<JobId, int>(id, -1)), {id, slot});
   auto before = [&](JobId a, JobId b) { return std::pair(this->job(a).arrival, a) < std::pair(this->job(b).arrival, b); };

@@ -14,6 +14,7 @@
 #ifndef WEIR_ENV_SIM_CLUSTER_STATE_H_
 #define WEIR_ENV_SIM_CLUSTER_STATE_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@ namespace weir {
 // A job that arrived and hasn't left.
 struct LiveJob {
   std::shared_ptr<const JobSpec> spec;
+  std::uint64_t shape = 0;  // hash of what decides its iteration times: subgraphs, arcs, micro-batches, replicas
   JobId id = -1;
   SimTime arrival = 0;
   SimTime start = -1;   // first placement; < 0: never placed
@@ -71,6 +73,8 @@ class ClusterState {
   double free_memory(WorkerId w) const;
   int free_residencies(WorkerId w) const;                                       // 0 while not available
   std::span<const JobId> residents(WorkerId w) const { return residents_[w]; }  // ascending
+  // A hash of specs and availability: equal clusters, equal hash.
+  std::uint64_t cluster_hash() const { return cluster_hash_; }
   double total_flops() const;                                                   // over available workers
   int total_slots() const;                                                      // sum of max_residents over available workers
   WorkerId AddWorker(WorkerSpec spec);
@@ -142,10 +146,12 @@ class ClusterState {
   void Vacate(LiveJob* job);
   void RefreshRates(std::span<const WorkerId> workers);  // of every resident there
   void UpdateFinish(const LiveJob& job);
+  void RehashCluster();
 
   ModelOptions options_;
   SimTime now_ = 0;
   std::vector<WorkerSpec> workers_;
+  std::uint64_t cluster_hash_ = 0;
   std::vector<WorkerLoad> loads_;
   std::vector<double> used_memory_;
   std::vector<char> available_;
@@ -158,6 +164,9 @@ class ClusterState {
   std::vector<SimTime> finish_;  // predicted, parallel to running_
   double last_arrival_ = -1, mean_gap_ = 0, mean_work_ = 0;
 };
+
+// LiveJob::shape of a spec.
+std::uint64_t ShapeHash(const JobSpec& spec);
 
 }  // namespace weir
 

@@ -26,10 +26,10 @@ class PerSubgraph {
   double* data_;
 };
 
-// Longest path: ready[v] holds the latest arrival of data at v; `time(v)` and `cost(arc)` are node and arc times.
+// Longest path over the first k subgraphs: ready[v] holds the latest arrival of data at v; `time(v)` and `cost(arc)` are node and
+// arc times.
 template <typename NodeTime, typename ArcTime>
-double LongestPath(const JobSpec& job, NodeTime time, ArcTime cost) {
-  const int k = job.num_subgraphs();
+double LongestPath(const JobSpec& job, int k, NodeTime time, ArcTime cost) {
   PerSubgraph ready(k);
   double longest = 0;
   bool sorted = true;  // by `to`: then one walk over the arcs suffices
@@ -55,7 +55,7 @@ double LongestPath(const JobSpec& job, NodeTime time, ArcTime cost) {
 // T of one row of a placement, without the exchange between replicas.
 double RowTime(const JobSpec& job, std::span<const WorkerId> row, std::span<const WorkerSpec> workers,
                std::span<const WorkerLoad> loads, const ModelOptions& options) {
-  const int k = job.num_subgraphs();
+  const int k = static_cast<int>(row.size());  // a prefix of the subgraphs, mostly all
   const double share = 1.0 / job.replicas, m = job.micro_batches;
   PerSubgraph t(k);
   bool whole = true;
@@ -68,7 +68,7 @@ double RowTime(const JobSpec& job, std::span<const WorkerId> row, std::span<cons
     double busy = 0;
     for (int i = 0; i < k; ++i) busy += t[i];
     const double path = LongestPath(
-        job, [&](int v) { return t[v]; }, [](const ArcSpec&) { return 0.0; });
+        job, k, [&](int v) { return t[v]; }, [](const ArcSpec&) { return 0.0; });
     const double time = path / m + (m - 1) / m * busy;
     return options.physical ? std::max(time, busy) : time;
   }
@@ -83,7 +83,7 @@ double RowTime(const JobSpec& job, std::span<const WorkerId> row, std::span<cons
       if (row[j] == w) compute += t[j];
     }
     for (const ArcSpec& arc : job.arcs) {
-      if ((row[arc.from] == w) != (row[arc.to] == w)) bytes += arc.bytes * share;
+      if (arc.to < k && (row[arc.from] == w) != (row[arc.to] == w)) bytes += arc.bytes * share;
     }
     const double comm = bytes == 0 ? 0 : (options.physical ? 1 : 2) * bytes / (workers[w].bandwidth / loads[w].cut_jobs);
     bottleneck = std::max({bottleneck, compute, comm});
@@ -96,11 +96,11 @@ double RowTime(const JobSpec& job, std::span<const WorkerId> row, std::span<cons
   };
   if (options.physical) {
     const double path = LongestPath(
-        job, [&](int v) { return t[v] / m; }, [&](const ArcSpec& arc) { return transfer(arc, m); });
+        job, k, [&](int v) { return t[v] / m; }, [&](const ArcSpec& arc) { return transfer(arc, m); });
     return std::max(path + (m - 1) / m * bottleneck, bottleneck);
   }
   const double path = LongestPath(
-      job, [&](int v) { return t[v]; }, [&](const ArcSpec& arc) { return transfer(arc, 1); });
+      job, k, [&](int v) { return t[v]; }, [&](const ArcSpec& arc) { return transfer(arc, 1); });
   return path / m + (m - 1) / m * bottleneck;
 }
 
@@ -149,7 +149,7 @@ double IterationTimeAlone(const JobSpec& job, std::span<const WorkerId> placemen
 
 double WholeJobWork(const JobSpec& job) {
   const double path = LongestPath(
-      job, [&](int v) { return job.subgraphs[v].flop; }, [](const ArcSpec&) { return 0.0; });
+      job, job.num_subgraphs(), [&](int v) { return job.subgraphs[v].flop; }, [](const ArcSpec&) { return 0.0; });
   const double m = job.micro_batches;
   return path / m + (m - 1) / m * job.total_flop();
 }

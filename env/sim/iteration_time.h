@@ -36,7 +36,7 @@ inline double SpeedOf(const WorkerSpec& worker, int n) {
 }
 
 // T. `workers` and `loads` are indexed by WorkerId; loads of the job's workers include the job itself.
-// REQUIRES: placement.size() == replicas * subgraphs.
+// REQUIRES: placement.size() == replicas * subgraphs; without replicas a shorter one gives T of the first subgraphs alone.
 double IterationTime(const JobSpec& job, std::span<const WorkerId> placement, std::span<const WorkerSpec> workers,
                      std::span<const WorkerLoad> loads, const ModelOptions& options);
 

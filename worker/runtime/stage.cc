@@ -52,6 +52,7 @@ Stage::Stage(const LoweredModel& model, std::vector<int> stage_of, int stage, st
     if (cut.to_stage == stage_) imports_.push_back(cut);
     if (cut.from_stage == stage_) exports_.push_back(cut);
   }
+  import_needs_gradient_.assign(imports_.size(), false);
 }
 
 Stage::Forwarded Stage::Forward(int micro_batch, Mode mode, std::uint64_t seed, const std::vector<at::Tensor>& received,
@@ -65,6 +66,7 @@ Stage::Forwarded Stage::Forward(int micro_batch, Mode mode, std::uint64_t seed, 
   constexpr int kOutput = std::numeric_limits<int>::max();
   for (std::size_t i = 0; i < imports_.size(); ++i) {
     auto& leaves = pending.leaves.emplace_back();
+    if (mode == Mode::kTrain) import_needs_gradient_[i] = received[i].requires_grad();
     for (int reader : imports_[i].readers) {
       at::Tensor leaf = received[i].detach();
       if (model_.tensor_mutated[imports_[i].tensor]) leaf = leaf.clone();

@@ -56,6 +56,8 @@ class Stage {
   std::vector<Gradients> Backward(int micro_batch, const std::vector<Gradients>& from_readers, const at::Tensor& loss);
   // Whether export i of this micro-batch expects gradients back.
   bool NeedsGradient(int micro_batch, std::size_t export_index) const;
+  // Whether import i goes back with gradients: as its sender had it in the last forward pass in train mode.
+  bool ImportNeedsGradient(std::size_t import_index) const { return import_needs_gradient_[import_index]; }
 
  private:
   struct Pending {                                  // between Forward and Backward of a micro-batch
@@ -70,6 +72,7 @@ class Stage {
   std::vector<int> operators_;
   std::vector<CutTensor> imports_, exports_;
   std::map<int, std::unique_ptr<partitioner::OperatorRunner>> runners_[2];  // by mode, by operator; made on first use
+  std::vector<bool> import_needs_gradient_;
   bool reads_input_ = false, has_output_ = false;
   std::map<int, Pending> pending_;
 };

@@ -1,0 +1,463 @@
+#include "env/mdp/candidates.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "env/core/check.h"
+#include "env/core/rng.h"
+
+namespace weir {
+namespace {
+
+constexpr double kMemorySlack = 1e-9;  // as ClusterState's
+
+int CountDistinct(std::span<const WorkerId> placement) {
+  int count = 0;
+  for (std::size_t i = 0; i < placement.size(); ++i) {
+    bool first = true;
+    for (std::size_t j = 0; j < i; ++j) first = first && placement[j] != placement[i];
+    count += first;
+  }
+  return count;
+}
+
+// Generates the candidates of one job. Every count is taken as n+1, c+1, whatever the placement: only the job's own workers are
+// read.
+class Generator {
+ public:
+  Generator(const ClusterState& state, const LiveJob& job, bool wide)
+      : state_(state),
+        job_(job),
+        spec_(*job.spec),
+        k_(job.spec->num_subgraphs()),
+        wide_(wide),
+        left_(state.RemainingIterations(job.id)) {
+    const int n = state.num_workers();
+    loads_.resize(n);
+    std::vector<std::pair<double, WorkerId>> order;
+    for (int w = 0; w < n; ++w) {
+      loads_[w] = {state.loads()[w].residents + 1, state.loads()[w].cut_jobs + 1};
+      if (state.free_residencies(w) > 0) order.emplace_back(-SpeedOf(state.worker(w), loads_[w].residents), w);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [speed, w] : order) {
+      free_.push_back(w);
+      room_.push_back(state.free_memory(w) + kMemorySlack * state.worker(w).memory_bytes);
+    }
+  }
+
+  std::vector<Candidate> Run() {
+    if (spec_.replicas > 1) {
+      Replicas();
+      return std::move(found_);
+    }
+    Whole();
+    if (k_ >= 2) Pairs();
+    if (k_ >= 3 && (wide_ || found_.empty())) Beam(found_.empty() ? free_.size() : 8);
+    if (found_.empty() && state_.running().empty()) FirstFit();
+    return std::move(found_);
+  }
+
+ private:
+  double Time(std::span<const WorkerId> placement) const {
+    return job_.time_factor * IterationTime(spec_, placement, state_.workers(), loads_, state_.options());
+  }
+  void Add(Placement placement, double time, int workers_used) {
+    least_ = std::min(least_, time);
+    const double stop = job_.needs_reload ? state_.StopSeconds(job_.id, placement) : 0;
+    found_.push_back({job_.id, std::move(placement), time, left_ * time + stop, workers_used});
+  }
+
+  void Whole() {
+    const double memory = spec_.total_memory_bytes(), work = WholeJobWork(spec_);
+    for (std::size_t i = 0; i < free_.size(); ++i) {
+      if (memory > room_[i]) continue;
+      const WorkerId w = free_[i];
+      Placement placement(k_, w);
+      const double time =
+          state_.options().physical ? Time(placement) : job_.time_factor * work / SpeedOf(state_.worker(w), loads_[w].residents);
+      Add(std::move(placement), time, 1);
+    }
+  }
+
+  void Pairs() {
+    const std::size_t most = std::min<std::size_t>(free_.size(), wide_ ? 8 : 4);
+    std::vector<double> before(k_ + 1, 0);  // memory of the first q
+    for (int i = 0; i < k_; ++i) before[i + 1] = before[i] + spec_.subgraphs[i].memory_bytes;
+    Placement placement(k_);
+    for (int q = 1; q < k_; ++q) {
+      for (std::size_t x = 0; x < most; ++x) {
+        if (before[q] > room_[x]) continue;
+        for (std::size_t y = 0; y < most; ++y) {
+          if (x == y || before[k_] - before[q] > room_[y]) continue;
+          std::fill(placement.begin(), placement.begin() + q, free_[x]);
+          std::fill(placement.begin() + q, placement.end(), free_[y]);
+          const double time = Time(placement);
+          if (time < 1.3 * least_) Add(placement, time, 2);
+        }
+      }
+    }
+  }
+
+  void Beam(std::size_t most) {
+    most = std::min(most, free_.size());
+    const std::size_t width = wide_ ? 12 : 4;
+    struct State {
+      Placement placement;
+      double time = 0;
+    };
+    std::vector<State> beam(1), next;
+    for (int i = 0; i < k_; ++i) {
+      next.clear();
+      for (const State& state : beam) {
+        for (std::size_t f = 0; f < most; ++f) {
+          double need = spec_.subgraphs[i].memory_bytes;
+          for (int j = 0; j < i; ++j) need += state.placement[j] == free_[f] ? spec_.subgraphs[j].memory_bytes : 0;
+          if (need > room_[f]) continue;
+          State longer{state.placement, 0};
+          longer.placement.push_back(free_[f]);
+          longer.time = Time(longer.placement);
+          next.push_back(std::move(longer));
+        }
+      }
+      std::stable_sort(next.begin(), next.end(), [](const State& a, const State& b) { return a.time < b.time; });
+      if (next.size() > width) next.resize(width);
+      std::swap(beam, next);
+    }
+    for (State& state : beam) {
+      if (state.placement.size() != static_cast<std::size_t>(k_)) continue;
+      const int used = CountDistinct(state.placement);
+      Add(std::move(state.placement), state.time, used);
+    }
+  }
+
+  void FirstFit() {
+    Placement placement(k_);
+    std::vector<double> room = room_;
+    int effort = 100000;
+    auto search = [&](auto&& self, int i) -> bool {
+      if (i == k_) return true;
+      for (std::size_t f = 0; f < free_.size(); ++f) {
+        if (room[f] < spec_.subgraphs[i].memory_bytes) continue;
+        if (--effort < 0) return false;
+        const double before = room[f];
+        room[f] -= spec_.subgraphs[i].memory_bytes;
+        placement[i] = free_[f];
+        if (self(self, i + 1)) return true;
+        room[f] = before;
+      }
+      return false;
+    };
+    if (!search(search, 0)) return;
+    const double time = Time(placement);
+    const int used = CountDistinct(placement);
+    Add(std::move(placement), time, used);
+  }
+
+  void Replicas() {
+    Placement placement;
+    int rows = 0;
+    const double memory = spec_.total_memory_bytes();
+    for (std::size_t f = 0; f < free_.size() && rows < spec_.replicas; ++f) {
+      if (memory > room_[f]) continue;
+      placement.insert(placement.end(), k_, free_[f]);
+      ++rows;
+    }
+    if (rows < spec_.replicas) return;
+    const double time = Time(placement);
+    Add(std::move(placement), time, rows);
+  }
+
+  const ClusterState& state_;
+  const LiveJob& job_;
+  const JobSpec& spec_;
+  int k_;
+  bool wide_;
+  double left_;
+  std::vector<WorkerLoad> loads_;
+  std::vector<WorkerId> free_;  // fastest speed(n+1) first
+  std::vector<double> room_;    // free memory, parallel to free_
+  double least_ = kNever;
+  std::vector<Candidate> found_;
+};
+
+}  // namespace
+
+std::vector<Candidate> GenerateCandidates(const ClusterState& state, JobId job, bool wide) {
+  return Generator(state, state.job(job), wide).Run();
+}
+
+// ---- T*
+
+double BestAloneTime(const ClusterState& state, const JobSpec& job) {
+  // Branch and bound in topological order: T of a prefix never exceeds T of the whole. Of unused workers that are equal, one is
+  // tried.
+  const std::span<const WorkerSpec> workers = state.workers();
+  const std::vector<WorkerLoad> loads(workers.size(), WorkerLoad{1, 1});
+  std::vector<WorkerId> order;
+  for (int w = 0; w < state.num_workers(); ++w) {
+    if (state.available(w)) order.push_back(w);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](WorkerId a, WorkerId b) { return workers[a].flops > workers[b].flops; });
+  const int k = job.num_subgraphs();
+  auto time = [&](std::span<const WorkerId> placement) { return IterationTime(job, placement, workers, loads, state.options()); };
+  const double total = job.total_memory_bytes();
+  auto room = [&](WorkerId w) { return workers[w].memory_bytes * (1 + kMemorySlack); };
+  double best = kNever;
+  if (job.replicas > 1) {
+    Placement rows;
+    for (WorkerId w : order) {
+      if (total <= room(w) && rows.size() < static_cast<std::size_t>(k) * job.replicas) rows.insert(rows.end(), k, w);
+    }
+    return rows.size() == static_cast<std::size_t>(k) * job.replicas ? time(rows) : kNever;
+  }
+  for (WorkerId w : order) {
+    if (total <= room(w)) best = std::min(best, time(Placement(k, w)));
+  }
+  std::vector<double> free(workers.size());
+  for (WorkerId w : order) free[w] = room(w);
+  std::vector<int> used(workers.size(), 0);
+  Placement placement;
+  placement.reserve(k);
+  int nodes = 200000;
+  auto equal = [&](const WorkerSpec& a, const WorkerSpec& b) {
+    return a.flops == b.flops && a.memory_bytes == b.memory_bytes && a.bandwidth == b.bandwidth && a.latency == b.latency;
+  };
+  auto search = [&](auto&& self, int i) -> void {
+    const double need = job.subgraphs[i].memory_bytes;
+    for (std::size_t o = 0; o < order.size(); ++o) {
+      const WorkerId w = order[o];
+      if (free[w] < need) continue;
+      bool twin = false;
+      for (std::size_t p = 0; p < o && used[w] == 0 && !twin; ++p)
+        twin = used[order[p]] == 0 && equal(workers[order[p]], workers[w]);
+      if (twin) continue;
+      if (--nodes < 0) return;
+      placement.push_back(w);
+      const double t = time(placement);
+      if (t < best) {
+        if (i + 1 == k) {
+          best = t;
+        } else {
+          free[w] -= need;
+          ++used[w];
+          self(self, i + 1);
+          --used[w];
+          free[w] += need;
+        }
+      }
+      placement.pop_back();
+    }
+  };
+  search(search, 0);
+  return best;
+}
+
+namespace {
+std::mutex shared_times_mutex;
+std::unordered_map<std::uint64_t, double>& SharedTimes() {
+  static auto* times = new std::unordered_map<std::uint64_t, double>;
+  return *times;
+}
+}  // namespace
+
+double BestTimes::Find(const ClusterState& state, const JobSpec& job, std::uint64_t shape) {
+  constexpr std::size_t kMostKept = 1 << 16;
+  const std::uint64_t key = Mix64(state.cluster_hash(), shape);
+  if (auto known = known_.find(key); known != known_.end()) return known->second;
+  if (known_.size() > kMostKept) known_.clear();
+  {
+    const std::lock_guard<std::mutex> lock(shared_times_mutex);
+    if (auto known = SharedTimes().find(key); known != SharedTimes().end()) return known_[key] = known->second;
+  }
+  const double time = BestAloneTime(state, job);
+  const std::lock_guard<std::mutex> lock(shared_times_mutex);
+  if (SharedTimes().size() > 16 * kMostKept) SharedTimes().clear();
+  return known_[key] = SharedTimes()[key] = time;
+}
+
+double BestTimes::Get(const ClusterState& state, const JobSpec& job) {
+  return Find(state, job, ShapeHash(job));
+}
+double BestTimes::Get(const ClusterState& state, const LiveJob& job) {
+  return Find(state, *job.spec, job.shape);
+}
+
+// ---- Prices
+
+namespace {
+
+// The running jobs that share a worker with the placement, ascending.
+void CollectNeighbours(const ClusterState& state, std::span<const WorkerId> placement, std::vector<JobId>* out) {
+  for (WorkerId w : placement) {
+    for (JobId id : state.residents(w)) {
+      if (std::find(out->begin(), out->end(), id) == out->end()) out->push_back(id);
+    }
+  }
+}
+
+void AddLoads(const JobSpec& job, std::span<const WorkerId> placement, int count, std::vector<WorkerLoad>* loads) {
+  for (std::size_t i = 0; i < placement.size(); ++i) {
+    const WorkerId w = placement[i];
+    bool first = true;
+    for (std::size_t j = 0; j < i; ++j) first = first && placement[j] != w;
+    if (!first) continue;
+    (*loads)[w].residents += count;
+    bool cut = job.replicas > 1;
+    for (const ArcSpec& arc : job.arcs) cut = cut || (placement[arc.from] == w) != (placement[arc.to] == w);
+    if (cut) (*loads)[w].cut_jobs += count;
+  }
+}
+
+}  // namespace
+
+double InflictedDelay(const ClusterState& state, const Candidate& candidate) {
+  std::vector<JobId> neighbours;
+  CollectNeighbours(state, candidate.placement, &neighbours);
+  if (neighbours.empty()) return 0;
+  std::vector<WorkerLoad> loads(state.loads().begin(), state.loads().end());
+  AddLoads(*state.job(candidate.job).spec, candidate.placement, 1, &loads);
+  double delay = 0;
+  for (JobId id : neighbours) {
+    const LiveJob& r = state.job(id);
+    const double slower = r.time_factor * IterationTime(*r.spec, r.placement, state.workers(), loads, state.options());
+    delay += std::min(state.RemainingIterations(id), candidate.own / slower) * (slower - r.iteration_time);
+  }
+  return delay;
+}
+
+namespace {
+
+struct Runner {
+  const JobSpec* spec;
+  std::span<const WorkerId> placement;
+  double left;   // iterations
+  double still;  // seconds until it moves (again)
+  double factor;
+  double time;  // T
+  bool candidate;
+};
+
+// Runs all to their end; returns the sum of finishes (from now) of the others and, through `own`, the candidate's.
+double RunToEnd(const ClusterState& state, std::vector<Runner> runners, std::vector<WorkerLoad> loads, double* own) {
+  double now = 0, sum = 0;
+  auto refresh = [&](Runner& r) {
+    r.time = r.factor * IterationTime(*r.spec, r.placement, state.workers(), loads, state.options());
+  };
+  for (Runner& r : runners) refresh(r);
+  while (!runners.empty()) {
+    std::size_t first = 0;
+    double least = kNever;
+    for (std::size_t i = 0; i < runners.size(); ++i) {
+      const double finish = runners[i].still + runners[i].left * runners[i].time;
+      if (finish < least) {
+        least = finish;
+        first = i;
+      }
+    }
+    now += least;
+    for (Runner& r : runners) {
+      const double moving = least - r.still;
+      r.still = std::max(0.0, -moving);
+      if (moving > 0) r.left = std::max(0.0, r.left - moving / r.time);
+    }
+    const Runner gone = runners[first];
+    runners.erase(runners.begin() + static_cast<std::ptrdiff_t>(first));
+    (gone.candidate ? *own : sum) += now;
+    AddLoads(*gone.spec, gone.placement, -1, &loads);
+    for (Runner& r : runners) {
+      bool touched = false;
+      for (WorkerId w : r.placement)
+        touched = touched || std::find(gone.placement.begin(), gone.placement.end(), w) != gone.placement.end();
+      if (touched) refresh(r);
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+Projection Project(const ClusterState& state, const Candidate& candidate) {
+  Projection result{candidate.own, 0};
+  std::vector<JobId> connected;
+  CollectNeighbours(state, candidate.placement, &connected);
+  if (connected.empty()) return result;
+  for (std::size_t i = 0; i < connected.size(); ++i) CollectNeighbours(state, state.job(connected[i]).placement, &connected);
+  std::vector<Runner> runners;
+  for (JobId id : connected) {
+    const LiveJob& r = state.job(id);
+    runners.push_back({r.spec.get(), r.placement, state.RemainingIterations(id), std::max(0.0, r.resume_at - state.now()),
+                       r.time_factor, 0, false});
+  }
+  std::vector<WorkerLoad> loads(state.loads().begin(), state.loads().end());
+  double none = 0;
+  const double without = RunToEnd(state, runners, loads, &none);
+  const LiveJob& job = state.job(candidate.job);
+  AddLoads(*job.spec, candidate.placement, 1, &loads);
+  const double left = state.RemainingIterations(candidate.job);
+  runners.push_back({job.spec.get(), candidate.placement, left, std::max(0.0, candidate.own - left * candidate.iteration_time),
+                     job.time_factor, 0, true});
+  result.own = 0;
+  const double with = RunToEnd(state, std::move(runners), std::move(loads), &result.own);
+  result.delay = std::max(0.0, with - without);
+  return result;
+}
+
+WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const SimTime> reserved, bool wide) {
+  constexpr int kDepartures = 6;
+  const LiveJob& job = state.job(id);
+  const JobSpec& spec = *job.spec;
+  const double left = state.RemainingIterations(id), memory = spec.total_memory_bytes(),
+               work = job.time_factor * WholeJobWork(spec);
+  WaitEstimate best;
+  bool holds = false;  // some busy worker could hold the job whole
+  std::vector<std::pair<SimTime, double>> departures;
+  for (int w = 0; w < state.num_workers() && spec.replicas == 1; ++w) {
+    if (state.residents(w).empty() || !state.available(w)) continue;
+    const double slack = kMemorySlack * state.worker(w).memory_bytes;
+    if (memory > state.worker(w).memory_bytes + slack) continue;
+    holds = true;
+    departures.clear();
+    for (JobId r : state.residents(w)) {
+      const LiveJob& resident = state.job(r);
+      double bytes = 0;
+      for (std::size_t i = 0; i < resident.placement.size(); ++i) {
+        if (resident.placement[i] == w) bytes += resident.spec->subgraphs[i % resident.spec->subgraphs.size()].memory_bytes;
+      }
+      departures.emplace_back(state.PredictedFinish(r), bytes);
+    }
+    std::sort(departures.begin(), departures.end());
+    double free = state.free_memory(w);
+    int n = state.loads()[w].residents;
+    for (const auto& [finish, bytes] : departures) {
+      free += bytes;
+      --n;
+      if (memory > free + slack) continue;
+      const SimTime until = reserved.empty() ? finish : std::max(finish, reserved[w]);
+      const double seconds = until - state.now() + left * work / SpeedOf(state.worker(w), n + 1);
+      if (seconds < best.seconds) best = {seconds, w};
+    }
+  }
+  if (holds) return best;
+  ClusterState later = state;
+  for (int i = 0; i < kDepartures && !later.running().empty(); ++i) {
+    const SimTime finish = later.NextEventTime();
+    later.AdvanceTo(finish);
+    for (JobId gone : later.CompletedJobs()) later.Finish(gone);
+    for (const Candidate& candidate : GenerateCandidates(later, id, wide)) {
+      best.seconds = std::min(best.seconds, finish - state.now() + candidate.own);
+    }
+  }
+  return best;
+}
+
+double LeastRemainingTime(const ClusterState& state, std::span<const WorkerId> placement) {
+  double least = kNever;
+  for (WorkerId w : placement) {
+    for (JobId id : state.residents(w)) least = std::min(least, state.RemainingTime(id));
+  }
+  return least;
+}
+
+}  // namespace weir

@@ -1,0 +1,25 @@
+// Cluster files (configs/clusters/*.yaml): the workers and the model's options. Keys and units: configs/README.md.
+#ifndef WEIR_ENV_WORKLOAD_CLUSTER_FILE_H_
+#define WEIR_ENV_WORKLOAD_CLUSTER_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "env/sim/iteration_time.h"
+#include "env/sim/spec.h"
+
+namespace weir {
+
+struct Cluster {
+  std::string name;
+  std::vector<WorkerSpec> workers;
+  ModelOptions model;
+};
+
+// Throw Error(kInvalid) with file:line and the field.
+Cluster ReadCluster(const std::string& path);
+Cluster ParseCluster(const std::string& text, const std::string& source);
+
+}  // namespace weir
+
+#endif  // WEIR_ENV_WORKLOAD_CLUSTER_FILE_H_

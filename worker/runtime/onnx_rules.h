@@ -1,0 +1,24 @@
+// Table of lowering rules, one function an ONNX operator. To add one: write it in the onnx_rules_*.cc that fits, list it there.
+#ifndef WEIR_WORKER_RUNTIME_ONNX_RULES_H_
+#define WEIR_WORKER_RUNTIME_ONNX_RULES_H_
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "worker/runtime/onnx_emitter.h"
+
+namespace weir::worker {
+
+using OnnxRule = std::function<void(OnnxEmitter&)>;
+using OnnxRuleTable = std::map<std::string, OnnxRule>;
+
+void AddElementwiseRules(OnnxRuleTable* table);  // activations, arithmetic, comparisons
+void AddLayerRules(OnnxRuleTable* table);        // convolutions, pools, normalisation, products, dropout
+void AddShapeRules(OnnxRuleTable* table);        // reshape, slice, gather, reductions
+
+const OnnxRuleTable& OnnxRules();
+
+}  // namespace weir::worker
+
+#endif  // WEIR_WORKER_RUNTIME_ONNX_RULES_H_

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <limits>
+
+#include "worker/runtime/onnx_rules.h"
+
+namespace weir::worker {
+namespace {
+
+using torch::jit::IValue;
+using torch::jit::NamedValue;
+
+struct Window {
+  Ints kernel, stride, dilation, begin, end;  // per spatial dimension; begin/end: padding
+  bool symmetric() const { return begin == end; }
+};
+
+Window WindowOf(OnnxEmitter& e, Ints kernel, const Ints& input_shape) {
+  const std::size_t n = kernel.size();
+  Window w;
+  w.stride = e.node().Ints("strides", Ints(n, 1));
+  w.dilation = e.node().Ints("dilations", Ints(n, 1));
+  const Ints pads = e.node().Ints("pads", Ints(2 * n, 0));
+  w.begin.assign(pads.begin(), pads.begin() + n);
+  w.end.assign(pads.begin() + n, pads.end());
+  const std::string auto_pad = e.node().String("auto_pad", "NOTSET");
+  if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::int64_t in = input_shape[i + 2], out = (in + w.stride[i] - 1) / w.stride[i];
+      const std::int64_t total = std::max<std::int64_t>(0, (out - 1) * w.stride[i] + (kernel[i] - 1) * w.dilation[i] + 1 - in);
+      w.begin[i] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+      w.end[i] = total - w.begin[i];
+    }
+  } else if (auto_pad == "VALID") {
+    w.begin.assign(n, 0);
+    w.end.assign(n, 0);
+  }
+  w.kernel = std::move(kernel);
+  return w;
+}
+
+// Pads the input where LibTorch's operator can't (different begin and end), and clears the window's own padding.
+JitValue* PadApart(OnnxEmitter& e, JitValue* input, Window* w, double value) {
+  if (w->symmetric()) return input;
+  Ints pads;  // last dimension first
+  for (std::size_t i = w->kernel.size(); i-- > 0;) {
+    pads.push_back(w->begin[i]);
+    pads.push_back(w->end[i]);
+  }
+  w->begin.assign(w->kernel.size(), 0);
+  w->end = w->begin;
+  return e.Aten("constant_pad_nd", {input, IValue(pads), IValue(value)});
+}
+
+void Conv(OnnxEmitter& e) {
+  const Ints& weight = e.Shape(1);
+  Window w = WindowOf(e, Ints(weight.begin() + 2, weight.end()), e.Shape(0));
+  JitValue* input = PadApart(e, e.In(0), &w, 0);
+  e.Out(0, e.Aten("convolution", {input, e.In(1), e.InOrNone(2), IValue(w.stride), IValue(w.begin), IValue(w.dilation), IValue(false),
+                                  IValue(Ints(w.kernel.size(), 0)), IValue(e.node().Int("group", 1))}));
+}
+
+void ConvTranspose(OnnxEmitter& e) {
+  const Ints& weight = e.Shape(1);
+  if (e.node().Find("output_shape") || e.node().String("auto_pad", "NOTSET") != "NOTSET") e.Refuse("output_shape and auto_pad are not supported");
+  Window w = WindowOf(e, Ints(weight.begin() + 2, weight.end()), e.Shape(0));
+  if (!w.symmetric()) e.Refuse("pads must be symmetric");
+  e.Out(0, e.Aten("convolution", {e.In(0), e.In(1), e.InOrNone(2), IValue(w.stride), IValue(w.begin), IValue(w.dilation), IValue(true),
+                                  IValue(e.node().Ints("output_padding", Ints(w.kernel.size(), 0))), IValue(e.node().Int("group", 1))}));
+}
+
+void MaxPool(OnnxEmitter& e) {
+  const Ints kernel = e.node().Ints("kernel_shape");
+  Window w = WindowOf(e, kernel, e.Shape(0));
+  JitValue* input = PadApart(e, e.In(0), &w, -std::numeric_limits<double>::infinity());
+  const std::string name = "max_pool" + std::to_string(kernel.size()) + "d";
+  e.Out(0, e.Aten(name.c_str(), {input, IValue(kernel), IValue(w.stride), IValue(w.begin), IValue(w.dilation),
+                                 IValue(e.node().Int("ceil_mode", 0) != 0)}));
+}
+
+void AveragePool(OnnxEmitter& e) {
+  const Ints kernel = e.node().Ints("kernel_shape");
+  Window w = WindowOf(e, kernel, e.Shape(0));
+  const bool include = e.node().Int("count_include_pad", 0) != 0;
+  JitValue* input = e.In(0);
+  if (!w.symmetric()) {
+    if (!include) e.Refuse("different padding at begin and end needs count_include_pad");
+    input = PadApart(e, input, &w, 0);
+  }
+  const std::string name = "avg_pool" + std::to_string(kernel.size()) + "d";
+  std::vector<NamedValue> arguments = {input,           IValue(kernel), IValue(w.stride), IValue(w.begin), IValue(e.node().Int("ceil_mode", 0) != 0),
+                                       IValue(include)};
+  e.Out(0, e.Aten(name.c_str(), arguments));
+}
+
+void GlobalPool(OnnxEmitter& e, bool average) {
+  Ints dims;
+  for (std::int64_t d = 2; d < e.Rank(0); ++d) dims.push_back(d);
+  if (average) return e.Out(0, e.Aten("mean", {e.In(0), IValue(dims), IValue(true), IValue()}));
+  e.Out(0, e.Aten("amax", {e.In(0), IValue(dims), IValue(true)}));
+}
+
+void BatchNormalization(OnnxEmitter& e) {
+  const double momentum = 1 - static_cast<double>(e.node().Float("momentum", 0.9f));  // ONNX keeps `momentum` of the old value
+  e.Out(0, e.Aten("batch_norm", {e.In(0), e.In(1), e.In(2), e.In(3), e.In(4), IValue(true), IValue(momentum),
+                                 IValue(static_cast<double>(e.node().Float("epsilon", 1e-5f))), IValue(true)}));
+}
+
+void LayerNormalization(OnnxEmitter& e) {
+  const Ints& shape = e.Shape(0);
+  const std::int64_t axis = OnnxEmitter::Axis(e.node().Int("axis", -1), e.Rank(0));
+  e.Out(0, e.Aten("layer_norm", {e.In(0), IValue(Ints(shape.begin() + axis, shape.end())), e.In(1), e.InOrNone(2),
+                                 IValue(static_cast<double>(e.node().Float("epsilon", 1e-5f))), IValue(true)}));
+}
+
+void InstanceNormalization(OnnxEmitter& e) {
+  e.Out(0, e.Aten("instance_norm", {e.In(0), e.In(1), e.In(2), IValue(), IValue(), IValue(true), IValue(0.1),
+                                    IValue(static_cast<double>(e.node().Float("epsilon", 1e-5f))), IValue(true)}));
+}
+
+// x / (bias + alpha/size * sum of squares over `size` neighbouring channels)^beta
+void Lrn(OnnxEmitter& e) {
+  const std::int64_t size = e.node().Int("size", 1);
+  JitValue* x = e.In(0);
+  JitValue* square = e.Aten("unsqueeze", {e.Aten("mul", {x, x}), IValue(std::int64_t{1})});
+  square = e.Aten("constant_pad_nd", {square, IValue(Ints{0, 0, 0, 0, (size - 1) / 2, size / 2}), IValue(0.0)});
+  JitValue* mean = e.Aten("avg_pool3d", {square, IValue(Ints{size, 1, 1}), IValue(Ints{1, 1, 1}), IValue(Ints{0, 0, 0}), IValue(false), IValue(true)});
+  mean = e.Aten("squeeze", {mean, IValue(std::int64_t{1})});
+  JitValue* base = e.Aten("add", {e.Aten("mul", {mean, IValue(static_cast<double>(e.node().Float("alpha", 1e-4f)))}),
+                                  IValue(static_cast<double>(e.node().Float("bias", 1.0f)))});
+  e.Out(0, e.Aten("div", {x, e.Aten("pow", {base, IValue(static_cast<double>(e.node().Float("beta", 0.75f)))})}));
+}
+
+void Gemm(OnnxEmitter& e) {
+  const double alpha = e.node().Float("alpha", 1.0f), beta = e.node().Float("beta", 1.0f);
+  const bool trans_a = e.node().Int("transA", 0) != 0, trans_b = e.node().Int("transB", 0) != 0;
+  if (!trans_a && trans_b && alpha == 1 && beta == 1 && (!e.Has(2) || e.Rank(2) == 1)) {
+    return e.Out(0, e.Aten("linear", {e.In(0), e.In(1), e.InOrNone(2)}));
+  }
+  JitValue* a = trans_a ? e.Aten("t", {e.In(0)}) : e.In(0);
+  JitValue* b = trans_b ? e.Aten("t", {e.In(1)}) : e.In(1);
+  if (e.Has(2)) return e.Out(0, e.Aten("addmm", {e.In(2), a, b, NamedValue("beta", IValue(beta)), NamedValue("alpha", IValue(alpha))}));
+  JitValue* product = e.Aten("mm", {a, b});
+  e.Out(0, alpha == 1 ? product : e.Aten("mul", {product, IValue(alpha)}));
+}
+
+void Dropout(OnnxEmitter& e) {
+  double ratio = e.node().Float("ratio", 0.5f);
+  if (e.Has(1)) ratio = e.ConstantReals(1).at(0);
+  e.Out(0, e.Aten("dropout", {e.In(0), IValue(ratio), IValue(true)}));
+}
+
+// Before opset 13 the input is seen as a matrix, cut at `axis` (default 1).
+void Softmax(OnnxEmitter& e, const char* name) {
+  const bool flat = e.node().opset < 13;
+  const std::int64_t rank = e.Rank(0), axis = OnnxEmitter::Axis(e.node().Int("axis", flat ? 1 : -1), rank);
+  JitValue* x = e.In(0);
+  if (!flat || axis == rank - 1) return e.Out(0, e.Aten(name, {x, IValue(axis), IValue()}));
+  JitValue* matrix = e.Aten("flatten", {x, IValue(axis), IValue(std::int64_t{-1})});
+  JitValue* result = e.Aten(name, {matrix, IValue(axis), IValue()});
+  e.Out(0, e.Aten("reshape", {result, IValue(e.BatchFree(e.Shape(0)))}));
+}
+
+void Upsample(OnnxEmitter& e) {
+  const Ints& out = e.OutputShape();
+  const std::string mode = e.node().String("mode", "nearest");
+  if (mode != "nearest" || e.Rank(0) != 4) e.Refuse("only mode nearest on four dimensions is supported, got {}", mode);
+  e.Out(0, e.Aten("upsample_nearest2d", {e.In(0), IValue(Ints{out[2], out[3]}), IValue(), IValue()}));
+}
+
+}  // namespace
+
+void AddLayerRules(OnnxRuleTable* table) {
+  OnnxRuleTable& t = *table;
+  t["Conv"] = Conv;
+  t["ConvTranspose"] = ConvTranspose;
+  t["MaxPool"] = MaxPool;
+  t["AveragePool"] = AveragePool;
+  t["GlobalAveragePool"] = [](OnnxEmitter& e) { GlobalPool(e, true); };
+  t["GlobalMaxPool"] = [](OnnxEmitter& e) { GlobalPool(e, false); };
+  t["BatchNormalization"] = BatchNormalization;
+  t["LayerNormalization"] = LayerNormalization;
+  t["InstanceNormalization"] = InstanceNormalization;
+  t["LRN"] = Lrn;
+  t["Gemm"] = Gemm;
+  t["MatMul"] = [](OnnxEmitter& e) { e.Out(0, e.Aten("matmul", {e.In(0), e.In(1)})); };
+  t["Dropout"] = Dropout;
+  t["Softmax"] = [](OnnxEmitter& e) { Softmax(e, "softmax"); };
+  t["LogSoftmax"] = [](OnnxEmitter& e) { Softmax(e, "log_softmax"); };
+  t["Upsample"] = Upsample;
+  t["Resize"] = Upsample;
+}
+
+}  // namespace weir::worker
