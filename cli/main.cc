@@ -14,6 +14,8 @@ int Run(int argc, char** argv) {
   app.name("weir");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every verb");
+  AddInspect(app);
+  AddPartition(app);
   AddVersion(app);
   try {
     app.parse(argc, argv);

@@ -17,6 +17,8 @@ struct VerbExit {
   ExitCode code;
 };
 
+void AddInspect(CLI::App& app);
+void AddPartition(CLI::App& app);
 void AddVersion(CLI::App& app);
 
 }  // namespace weir::cli

@@ -18,8 +18,14 @@ struct CutNetwork {
     std::vector<int> readers;
     std::int64_t capacity = 0;  // paid once if any reader is on the other side
   };
+  // Operators that cost `capacity` if they end up on both sides: readers of a tensor that comes from neither.
+  struct Spread {
+    std::vector<int> operators;
+    std::int64_t capacity = 0;
+  };
   int num_operators = 0;
   std::vector<Tensor> tensors;
+  std::vector<Spread> spreads;
   // Unary terms by operator: the cost of ending up on the source (sink) side, in the unit of the capacities. Empty: all 0.
   std::vector<std::int64_t> cost_on_source;
   std::vector<std::int64_t> cost_on_sink;
@@ -37,7 +43,7 @@ struct MinCut {
     kOverflow,    // the capacities' sum doesn't fit int64
   };
   Status status = Status::kOptimal;
-  std::int64_t value = 0;            // = sum of unary terms of the chosen sides + capacity of tensors that cross
+  std::int64_t value = 0;            // = unary terms of the chosen sides + capacity of tensors and spreads that cross
   std::vector<bool> on_source_side;  // by operator
 };
 

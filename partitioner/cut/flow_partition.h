@@ -1,0 +1,27 @@
+// Parts by maximum flow: recursive bisection, each cut steered into its balance window by merging the light side plus one
+// frontier unit into its terminal and cutting again; then refinement of adjacent pairs of parts until none gains.
+#ifndef WEIR_PARTITIONER_CUT_FLOW_PARTITION_H_
+#define WEIR_PARTITIONER_CUT_FLOW_PARTITION_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "partitioner/cut/partition.h"
+#include "partitioner/cut/units.h"
+
+namespace weir::partitioner {
+
+// Part by unit, within `limits`; nullopt where bisection found none (there may be one all the same).
+std::optional<std::vector<int>> BisectByFlow(const UnitGraph& graph, const Limits& limits, CutObjective objective);
+
+// Re-solves the cut between parts i and i + 1 for all i, over and over, while the cost falls. The other parts stay as they are,
+// so the quotient stays acyclic. Never makes it worse, never leaves `limits`. Returns whether anything changed.
+bool RefineByFlow(const UnitGraph& graph, const Limits& limits, CutObjective objective, std::vector<int>* part_of);
+
+// Bytes that cross, by objective.
+std::int64_t UnitCutBytes(const UnitGraph& graph, const std::vector<int>& part_of, CutObjective objective);
+
+}  // namespace weir::partitioner
+
+#endif  // WEIR_PARTITIONER_CUT_FLOW_PARTITION_H_

@@ -1,0 +1,24 @@
+// Cuts a topological order of the units into k consecutive parts at least cost, by dynamic programming. Optimal for its order,
+// and finds a plan wherever that order has one.
+#ifndef WEIR_PARTITIONER_CUT_ORDER_DP_H_
+#define WEIR_PARTITIONER_CUT_ORDER_DP_H_
+
+#include <optional>
+#include <vector>
+
+#include "partitioner/cut/partition.h"
+#include "partitioner/cut/units.h"
+
+namespace weir::partitioner {
+
+// Part by unit, no part empty, every part within `limits`; nullopt where the order has no such cut.
+// Volume costs O(n · window), window = the units that fit one part; beyond kMaxVolumeWork steps the hop cost steers instead.
+std::optional<std::vector<int>> CutOrder(const UnitGraph& graph, const std::vector<int>& order, const Limits& limits,
+                                         CutObjective objective);
+
+// Topological orders to try: as numbered, depth first, and as late as possible.
+std::vector<std::vector<int>> TopologicalOrders(const UnitGraph& graph);
+
+}  // namespace weir::partitioner
+
+#endif  // WEIR_PARTITIONER_CUT_ORDER_DP_H_
