@@ -14,8 +14,10 @@ int Run(int argc, char** argv) {
   app.name("weir");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every verb");
+  AddCompare(app);
   AddInspect(app);
   AddPartition(app);
+  AddSimulate(app);
   AddVersion(app);
   try {
     app.parse(argc, argv);
@@ -41,4 +43,6 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace weir::cli
 
-int main(int argc, char** argv) { return weir::cli::Run(argc, argv); }
+int main(int argc, char** argv) {
+  return weir::cli::Run(argc, argv);
+}

@@ -17,8 +17,10 @@ struct VerbExit {
   ExitCode code;
 };
 
+void AddCompare(CLI::App& app);
 void AddInspect(CLI::App& app);
 void AddPartition(CLI::App& app);
+void AddSimulate(CLI::App& app);
 void AddVersion(CLI::App& app);
 
 }  // namespace weir::cli

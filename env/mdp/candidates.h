@@ -67,7 +67,8 @@ struct WaitEstimate {
   double seconds = kNever;  // W
   WorkerId worker = -1;     // -1: none
 };
-// `reserved`: time until which each worker is promised to another waiting job, 0 for none; empty: none at all. `wide`: of the candidates.
+// `reserved`: time until which each worker is promised to another waiting job, 0 for none; empty: none at all. `wide`: of the
+// candidates.
 WaitEstimate EstimateWait(const ClusterState& state, JobId job, std::span<const SimTime> reserved, bool wide = false);
 
 // Least remaining time of the running jobs on the candidate's workers; kNever where these are empty.

@@ -45,8 +45,6 @@ class SchedulingEnv {
   double total_reward() const { return total_reward_; }
 
  private:
-  void MoveOn(StepResult* result);
-
   EpisodeSource source_;
   ModelOptions model_;
   Observer observer_;

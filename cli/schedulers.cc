@@ -1,0 +1,27 @@
+#include "cli/schedulers.h"
+
+#include <algorithm>
+
+#include "agent/baselines/baselines.h"
+#include "env/core/error.h"
+
+namespace weir::cli {
+
+std::unique_ptr<Scheduler> MakeScheduler(const std::string& name, const SchedulerOptions& options) {
+  return MakeBaseline(name);
+}
+
+std::vector<std::string> SplitNames(const std::string& text, const std::string& flag) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string name = text.substr(at, end - at);
+    if (name.empty()) throw Invalid("{}: a name is empty in '{}'", flag, text);
+    if (std::find(names.begin(), names.end(), name) != names.end()) throw Invalid("{}: '{}' is given twice", flag, name);
+    names.push_back(std::move(name));
+    at = end + 1;
+  }
+  return names;
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,26 @@
+// Schedulers by name, for every verb that runs one.
+#ifndef WEIR_CLI_SCHEDULERS_H_
+#define WEIR_CLI_SCHEDULERS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "env/mdp/scheduler.h"
+
+namespace weir::cli {
+
+struct SchedulerOptions {
+  std::uint64_t seed = 1;
+};
+
+// A fresh scheduler: the baselines of agent/baselines. Throws Error(kInvalid) naming the known names for any other.
+std::unique_ptr<Scheduler> MakeScheduler(const std::string& name, const SchedulerOptions& options = {});
+
+// "fifo,sjf" -> {"fifo", "sjf"}. Throws Error(kInvalid) for an empty list or entry, or a name given twice.
+std::vector<std::string> SplitNames(const std::string& text, const std::string& flag);
+
+}  // namespace weir::cli
+
+#endif  // WEIR_CLI_SCHEDULERS_H_
