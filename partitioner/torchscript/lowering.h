@@ -28,6 +28,9 @@ void BuildOperatorGraph(std::vector<std::vector<torch::jit::Node*>> primary, Low
 // Throws Error(kInvalid) naming the operator that fails, e.g. on a wrong input shape.
 void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_shape, const std::string& path, LoweredModel* model);
 
+// From a graph measured at batch 2 to batch 1: activations' first dimension and all counts halved.
+void HalveBatch(OperatorGraph* graph);
+
 }  // namespace weir::partitioner
 
 #endif  // WEIR_PARTITIONER_TORCHSCRIPT_LOWERING_H_

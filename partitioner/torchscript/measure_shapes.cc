@@ -187,4 +187,19 @@ void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_s
   }
 }
 
+void HalveBatch(OperatorGraph* graph) {
+  graph->batch = 1;
+  for (Tensor& t : graph->tensors) {
+    if (!t.shape || t.shape->empty() || (*t.shape)[0] % 2 != 0) continue;
+    (*t.shape)[0] /= 2;
+    t.bytes /= 2;
+  }
+  for (Operator& op : graph->operators) {
+    op.macs /= 2;
+    op.forward_flop /= 2;
+    op.backward_flop /= 2;
+    op.saved_bytes /= 2;
+  }
+}
+
 }  // namespace weir::partitioner

@@ -1,0 +1,17 @@
+// The side of the executor that needs no LibTorch: sets the environment, loads the library, calls it.
+#include <cstdlib>
+
+#include "env/core/plugin.h"
+#include "worker/runtime/executor.h"
+
+namespace weir::worker {
+
+int RunExecutor(const ExecutorOptions& options) {
+  // Read by OpenBLAS and OpenMP when they are loaded. One thread makes sums repeatable; several stages share the cores anyway.
+  const std::string threads = std::to_string(options.threads);
+  ::setenv("OMP_NUM_THREADS", threads.c_str(), 1);
+  ::setenv("OPENBLAS_NUM_THREADS", threads.c_str(), 1);
+  return TorchFunction<int(const ExecutorOptions*)>("weir_torch_run_executor")(&options);
+}
+
+}  // namespace weir::worker
