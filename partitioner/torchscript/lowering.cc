@@ -108,6 +108,43 @@ void DropIdleLoops(Block* block) {
   }
 }
 
+// Lists of tensors that grow by append (DenseNet) become one list construction for each reader, so that only tensors connect operators.
+// Lists that a block touches, or that change in another way, stay as they are: their users are then kept together.
+void UnrollAppends(Graph* graph) {
+  std::vector<Node*> lists;
+  for (Node* node : graph->nodes()) {
+    if (node->kind() == prim::ListConstruct) lists.push_back(node);
+  }
+  for (Node* list : lists) {
+    std::vector<Node*> users;  // in order
+    bool simple = true, grows = false;
+    for (const auto& use : list->output()->uses()) {
+      const bool append = use.user->kind() == torch::jit::aten::append;
+      const auto* schema = use.user->maybeSchema();
+      simple &= use.user->owningBlock() == graph->block() && use.user->kind() != prim::Return && (append || (schema && !schema->is_mutable()));
+      simple &= !append || (use.offset == 0 && !use.user->output()->hasUses());
+      grows |= append;
+      users.push_back(use.user);
+    }
+    if (!simple || !grows) continue;
+    std::sort(users.begin(), users.end(), [](Node* a, Node* b) { return a != b && a->isBefore(b); });
+    users.erase(std::unique(users.begin(), users.end()), users.end());
+    std::vector<Value*> elements(list->inputs().begin(), list->inputs().end());
+    for (Node* user : users) {
+      if (user->kind() == torch::jit::aten::append) {
+        elements.push_back(user->input(1));
+        user->destroy();
+        continue;
+      }
+      torch::jit::WithInsertPoint here(user);
+      const auto element_type = list->output()->type()->expectRef<c10::ListType>().getElementType();
+      Value* now = graph->insertNode(graph->createList(element_type, elements))->output();
+      user->replaceInputWith(list->output(), now);
+    }
+    list->destroy();
+  }
+}
+
 void Simplify(std::shared_ptr<Graph>& graph) {
   for (int round = 0; round < 4; ++round) {
     torch::jit::EliminateExceptions(graph);
@@ -117,6 +154,7 @@ void Simplify(std::shared_ptr<Graph>& graph) {
     torch::jit::EliminateDeadCode(graph);
   }
   torch::jit::RemoveListMutation(graph);
+  UnrollAppends(graph.get());
   DropIdleLoops(graph->block());
   torch::jit::LowerSimpleTuples(graph);
   torch::jit::ConstantPropagation(graph);

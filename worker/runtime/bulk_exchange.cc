@@ -14,16 +14,10 @@
 #include "env/core/log.h"
 #include "worker/protocol/frame.h"
 #include "worker/protocol/wire.pb.h"
+#include "worker/runtime/fan_out.h"
 
 namespace weir::worker {
 namespace {
-
-// Dense bytes and their layout. Strides are kept where the tensor is dense in some order: kernels may add in another order on another
-// layout, and then parts would differ from the whole in the last bits.
-at::Tensor Dense(const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.detach();
-  return plain.is_non_overlapping_and_dense() ? plain : plain.contiguous();
-}
 
 void ReleaseTensor(void*, void* hint) { delete static_cast<at::Tensor*>(hint); }
 
@@ -248,7 +242,7 @@ void BulkExchange::Send(TensorMessage message) {
     wire::TensorHeader* h = header.add_tensors();
     h->set_defined(t.defined());
     if (!t.defined()) continue;
-    dense.push_back(Dense(t));
+    dense.push_back(DenseLayout(t.detach()));  // strides travel: kernels may add in another order on another layout
     h->set_dtype(static_cast<int>(t.scalar_type()));
     for (std::int64_t s : dense.back().sizes()) h->add_sizes(s);
     for (std::int64_t s : dense.back().strides()) h->add_strides(s);

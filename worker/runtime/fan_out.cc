@@ -1,22 +1,35 @@
 #include "worker/runtime/fan_out.h"
 
+#include <ATen/Functions.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 namespace weir::worker {
 namespace {
 
+// As AccumulateGrad compares: strides of dimensions of size 1 don't matter.
+bool SameLayout(const at::Tensor& tensor, const std::vector<std::int64_t>& strides) {
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    if (tensor.size(d) != 1 && tensor.stride(d) != strides[d]) return false;
+  }
+  return true;
+}
+
 struct FanOutFunction : torch::autograd::Function<FanOutFunction> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const at::Tensor& tensor, int count) {
     context->set_materialize_grads(false);
+    context->saved_data["strides"] = tensor.strides().vec();
     torch::autograd::variable_list aliases;
     for (int i = 0; i < count; ++i) aliases.push_back(tensor.detach());
     return aliases;
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list gradients) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+    const std::vector<std::int64_t> strides = context->saved_data["strides"].toIntVector();
     at::Tensor sum;
     for (auto g = gradients.rbegin(); g != gradients.rend(); ++g) {
       if (!g->defined()) continue;
-      sum = sum.defined() ? sum + *g : *g;
+      at::Tensor gradient = *g;
+      if (!SameLayout(gradient, strides)) gradient = at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
+      sum = sum.defined() ? sum + gradient : gradient;
     }
     return {sum, at::Tensor()};
   }
@@ -25,9 +38,10 @@ struct FanOutFunction : torch::autograd::Function<FanOutFunction> {
 }  // namespace
 
 std::vector<at::Tensor> FanOut(const at::Tensor& tensor, int count) {
-  if (count == 1) return {tensor};
   if (!tensor.requires_grad()) return std::vector<at::Tensor>(count, tensor);
   return FanOutFunction::apply(tensor, count);
 }
+
+at::Tensor DenseLayout(const at::Tensor& tensor) { return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous(); }
 
 }  // namespace weir::worker

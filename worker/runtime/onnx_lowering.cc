@@ -67,7 +67,8 @@ LoweredModel LowerOnnx(const OnnxModel& model) {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& e) {
-      const std::string reason = e.what();
+      std::string reason = e.what();
+      reason.erase(0, reason.find_first_not_of('\n'));
       throw Invalid("{}: node '{}' ({}) can't be executed: {}", model.name, node.name, node.op_type, reason.substr(0, reason.find('\n')));
     }
     auto& nodes = lowered.operators.emplace_back().nodes;

@@ -95,7 +95,7 @@ void AveragePool(OnnxEmitter& e) {
 void GlobalPool(OnnxEmitter& e, bool average) {
   Ints dims;
   for (std::int64_t d = 2; d < e.Rank(0); ++d) dims.push_back(d);
-  if (average) return e.Out(0, e.Aten("mean", {e.In(0), IValue(dims), IValue(true), IValue()}));
+  if (average) return e.Out(0, e.Aten("mean", {e.In(0), IValue(dims), IValue(true)}));
   e.Out(0, e.Aten("amax", {e.In(0), IValue(dims), IValue(true)}));
 }
 

@@ -108,7 +108,7 @@ void Expand(OnnxEmitter& e) {
   Ints shape = e.OutputShape();
   // -1 keeps the input's own dimension, so that the batch may change.
   if (!shape.empty() && e.Rank(0) == static_cast<std::int64_t>(shape.size()) && e.Shape(0)[0] == shape[0]) shape[0] = -1;
-  e.Out(0, e.Aten("expand", {e.In(0), IValue(shape), IValue(false)}));
+  e.Out(0, e.Aten("expand", {e.In(0), IValue(shape)}));
 }
 
 void Cast(OnnxEmitter& e) {
@@ -126,7 +126,7 @@ void Cast(OnnxEmitter& e) {
   e.Out(0, e.Aten("to", {e.In(0), IValue(static_cast<std::int64_t>(type)), IValue(false), IValue(false), IValue()}));
 }
 
-void Reduce(OnnxEmitter& e, const char* name, bool takes_dtype) {
+void Reduce(OnnxEmitter& e, const char* name) {
   Ints axes;
   const auto given = e.IntsOf("axes", 1);
   if (given && !given->empty()) {
@@ -135,9 +135,7 @@ void Reduce(OnnxEmitter& e, const char* name, bool takes_dtype) {
     if (e.node().Int("noop_with_empty_axes", 0) != 0) return e.Out(0, e.In(0));
     for (std::int64_t a = 0; a < e.Rank(0); ++a) axes.push_back(a);
   }
-  std::vector<torch::jit::NamedValue> arguments = {e.In(0), IValue(axes), IValue(e.node().Int("keepdims", 1) != 0)};
-  if (takes_dtype) arguments.emplace_back(IValue());
-  e.Out(0, e.Aten(name, arguments));
+  e.Out(0, e.Aten(name, {e.In(0), IValue(axes), IValue(e.node().Int("keepdims", 1) != 0)}));
 }
 
 void Pad(OnnxEmitter& e) {
@@ -179,10 +177,10 @@ void AddShapeRules(OnnxRuleTable* table) {
   t["Expand"] = Expand;
   t["Cast"] = Cast;
   t["Pad"] = Pad;
-  t["ReduceMean"] = [](OnnxEmitter& e) { Reduce(e, "mean", true); };
-  t["ReduceSum"] = [](OnnxEmitter& e) { Reduce(e, "sum", true); };
-  t["ReduceMax"] = [](OnnxEmitter& e) { Reduce(e, "amax", false); };
-  t["ReduceMin"] = [](OnnxEmitter& e) { Reduce(e, "amin", false); };
+  t["ReduceMean"] = [](OnnxEmitter& e) { Reduce(e, "mean"); };
+  t["ReduceSum"] = [](OnnxEmitter& e) { Reduce(e, "sum"); };
+  t["ReduceMax"] = [](OnnxEmitter& e) { Reduce(e, "amax"); };
+  t["ReduceMin"] = [](OnnxEmitter& e) { Reduce(e, "amin"); };
 }
 
 }  // namespace weir::worker

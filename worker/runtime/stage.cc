@@ -107,6 +107,7 @@ Stage::Forwarded Stage::Forward(int micro_batch, Mode mode, std::uint64_t seed, 
       const bool is_output = t == graph.outputs.front();
       if (is_output) readers.push_back(kOutput);
       if (readers.empty()) continue;
+      if (!model_.tensor_mutated[t]) outputs[k] = DenseLayout(outputs[k]);
       const std::vector<at::Tensor> copies = model_.tensor_mutated[t] ? std::vector<at::Tensor>(readers.size(), outputs[k])
                                                                       : FanOut(outputs[k], static_cast<int>(readers.size()));
       for (std::size_t r = 0; r < readers.size(); ++r) {
