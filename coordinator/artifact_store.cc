@@ -37,7 +37,8 @@ ArtifactStore::ArtifactStore(std::string folder) : folder_(std::move(folder)) {
 }
 
 bool ArtifactStore::IsHash(const std::string& hash) {
-  return hash.size() == 64 && std::all_of(hash.begin(), hash.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return hash.size() == 64 &&
+         std::all_of(hash.begin(), hash.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 std::string ArtifactStore::PathOf(const std::string& hash) const {
@@ -45,7 +46,9 @@ std::string ArtifactStore::PathOf(const std::string& hash) const {
   return folder_ + "/" + hash;
 }
 
-bool ArtifactStore::Has(const std::string& hash) const { return IsHash(hash) && SizeOf(PathOf(hash)) >= 0; }
+bool ArtifactStore::Has(const std::string& hash) const {
+  return IsHash(hash) && SizeOf(PathOf(hash)) >= 0;
+}
 
 wire::ArtifactPutReply ArtifactStore::Put(const wire::ArtifactPut& put) {
   wire::ArtifactPutReply reply;
@@ -125,7 +128,10 @@ wire::ArtifactGetReply ArtifactStore::Get(const wire::ArtifactGet& get) const {
 }
 
 ArtifactServer::ArtifactServer(const worker::Context& context, const std::string& address, ArtifactStore* store)
-    : store_(store), router_(std::make_unique<worker::Router>(context, address)), address_(router_->address()), thread_([this] { Run(); }) {}
+    : store_(store),
+      router_(std::make_unique<worker::Router>(context, address)),
+      address_(router_->address()),
+      thread_([this] { Run(); }) {}
 
 ArtifactServer::~ArtifactServer() {
   stop_.Set();

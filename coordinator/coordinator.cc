@@ -69,12 +69,16 @@ void RunCoordinator(const CoordinatorOptions& options) {
   ArtifactStore artifacts(options.state_folder + "/artifacts");
   worker::Context context;
   worker::Router router(context, options.listen);
-  ArtifactServer artifact_server(context, options.artifact_listen.empty() ? NextPort(options.listen) : options.artifact_listen, &artifacts);
+  ArtifactServer artifact_server(context, options.artifact_listen.empty() ? NextPort(options.listen) : options.artifact_listen,
+                                 &artifacts);
 
   // Wall time at start, steady from then on: seconds since the store's epoch never go back within a run.
   const auto steady_start = std::chrono::steady_clock::now();
-  const double wall_start = std::max(0.0, std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count() - store.epoch());
-  const auto now = [&] { return wall_start + std::chrono::duration<double>(std::chrono::steady_clock::now() - steady_start).count(); };
+  const double wall_start =
+      std::max(0.0, std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count() - store.epoch());
+  const auto now = [&] {
+    return wall_start + std::chrono::duration<double>(std::chrono::steady_clock::now() - steady_start).count();
+  };
 
   std::vector<LateReply> late;
   struct Planned {
@@ -94,7 +98,9 @@ void RunCoordinator(const CoordinatorOptions& options) {
   loop_options.version = options.version;
   LoopHooks hooks;
   hooks.send = [&](const std::string& peer, const std::string& frame) { return router.Send(peer, frame); };
-  hooks.reply_after_commit = [&](const std::string& peer, const std::string& frame, JobId job) { late.push_back({peer, frame, job}); };
+  hooks.reply_after_commit = [&](const std::string& peer, const std::string& frame, JobId job) {
+    late.push_back({peer, frame, job});
+  };
   hooks.artifact_path = [&](const std::string& hash) { return artifacts.Has(hash) ? artifacts.PathOf(hash) : std::string(); };
   hooks.plan = [&](const std::string& token, PlanRequest request) {
     auto result = std::make_shared<Planned>();
@@ -112,7 +118,8 @@ void RunCoordinator(const CoordinatorOptions& options) {
         },
         [result, token, &loop, &now] { loop->OnPlanned(token, std::move(result->plan), result->code, result->error, now()); });
   };
-  loop = std::make_unique<DecisionLoop>(loop_options, hooks, options.make_scheduler(), EventLog(options.state_folder + "/events.jsonl"), now());
+  loop = std::make_unique<DecisionLoop>(loop_options, hooks, options.make_scheduler(),
+                                        EventLog(options.state_folder + "/events.jsonl"), now());
 
   const auto commit = [&] {
     const std::vector<const StoredJob*> dirty = loop->TakeDirty();
@@ -141,8 +148,8 @@ void RunCoordinator(const CoordinatorOptions& options) {
 
   loop->Restore(store.Load());
   commit();
-  WEIR_LOG(Info, "event=coordinator_ready listen={} artifacts={} state={} jobs={}", router.address(), artifact_server.address(), options.state_folder,
-           loop->state().num_jobs());
+  WEIR_LOG(Info, "event=coordinator_ready listen={} artifacts={} state={} jobs={}", router.address(), artifact_server.address(),
+           options.state_folder, loop->state().num_jobs());
   if (options.on_ready) options.on_ready(router.address());
 
   while (!loop->shutdown_requested()) {

@@ -17,7 +17,9 @@ namespace {
 using worker::MessageType;
 using worker::SendResult;
 
-std::int64_t Wide(JobId id) { return id; }
+std::int64_t Wide(JobId id) {
+  return id;
+}
 
 // What a list carries: without the parts only `show` prints.
 wire::JobInfo Brief(const wire::JobInfo& info) {
@@ -135,10 +137,12 @@ void DecisionLoop::OnSubmit(const std::string& peer, wire::SubmitRequest request
     return;
   }
   const wire::DataSpec& data = request.train().data();
-  for (const auto& [hash, what] : {std::pair(request.model_artifact(), "model"), std::pair(data.artifact(), "data"), std::pair(data.labels(), "labels")}) {
+  for (const auto& [hash, what] :
+       {std::pair(request.model_artifact(), "model"), std::pair(data.artifact(), "data"), std::pair(data.labels(), "labels")}) {
     const bool optional = std::string_view(what) == "labels" && data.format() != "idx";
     if (hash.empty() && optional) continue;
-    if (hooks_.artifact_path(hash).empty()) return refuse(fmt::format("submit: the {} file (artifact '{}') wasn't uploaded", what, hash));
+    if (hooks_.artifact_path(hash).empty())
+      return refuse(fmt::format("submit: the {} file (artifact '{}') wasn't uploaded", what, hash));
   }
   const std::string id = request.request_id();
   PlanRequest plan = MakePlanRequest(request);
@@ -146,7 +150,8 @@ void DecisionLoop::OnSubmit(const std::string& peer, wire::SubmitRequest request
   hooks_.plan("submit " + id, std::move(plan));
 }
 
-void DecisionLoop::OnPlanned(const std::string& token, std::optional<JobPlan> plan, ExitCode code, const std::string& error, double now) {
+void DecisionLoop::OnPlanned(const std::string& token, std::optional<JobPlan> plan, ExitCode code, const std::string& error,
+                             double now) {
   Advance(now);
   if (token.rfind("job ", 0) == 0) {
     Job* job = Find(std::stoll(token.substr(4)));
@@ -197,8 +202,10 @@ void DecisionLoop::OnPlanned(const std::string& token, std::optional<JobPlan> pl
   UpdateReasons();
   reply.set_job(id);
   *reply.mutable_warnings() = info.warnings();
-  if (!job.plan->fits() || (state_.num_workers() > 0 && !state_.FitsEmptyCluster(job.plan->spec))) reply.add_warnings(info.reason());
-  for (const std::string& peer : pending.peers) hooks_.reply_after_commit(peer, worker::Encode(MessageType::kSubmitReply, reply), id);
+  if (!job.plan->fits() || (state_.num_workers() > 0 && !state_.FitsEmptyCluster(job.plan->spec)))
+    reply.add_warnings(info.reason());
+  for (const std::string& peer : pending.peers)
+    hooks_.reply_after_commit(peer, worker::Encode(MessageType::kSubmitReply, reply), id);
 }
 
 void DecisionLoop::Admit(Job* job) {
@@ -316,7 +323,8 @@ void DecisionLoop::SendStop(WorkerEntry* worker, std::int64_t job, int attempt, 
 void DecisionLoop::StopStages(Job* job, const std::string& reason) {
   std::set<WorkerId> told;
   for (const Stage& stage : job->stages.stages) {
-    if (!stage.done && told.insert(stage.worker).second) SendStop(&workers_.Get(stage.worker), job->info().job(), job->info().attempt(), reason);
+    if (!stage.done && told.insert(stage.worker).second)
+      SendStop(&workers_.Get(stage.worker), job->info().job(), job->info().attempt(), reason);
   }
   job->stages = {};
 }
@@ -349,7 +357,8 @@ void DecisionLoop::Dispatch(Job* job, const Placement& placement) {
 DecisionLoop::Job* DecisionLoop::Fenced(WorkerEntry* worker, const wire::StageKey& key) {
   Job* job = Find(key.job());
   const bool here = job && job->assigned() && job->info().attempt() == key.attempt() && key.stage() >= 0 &&
-                    key.stage() < static_cast<int>(job->stages.stages.size()) && job->stages.stages[key.stage()].worker == worker->id;
+                    key.stage() < static_cast<int>(job->stages.stages.size()) &&
+                    job->stages.stages[key.stage()].worker == worker->id;
   if (here) return job;
   SendStop(worker, key.job(), key.attempt(), "not the present attempt");
   return nullptr;
@@ -410,7 +419,8 @@ void DecisionLoop::OnStageFailed(WorkerEntry* worker, const wire::StageFailed& f
   Send(worker->peer, MessageType::kStageAck, ack);
   Job* job = Fenced(worker, failed.key());
   if (!job) return;
-  const std::string reason = fmt::format("{} on {}", failed.error().empty() ? "a stage failed" : failed.error().substr(0, 1000), worker->spec.worker());
+  const std::string reason =
+      fmt::format("{} on {}", failed.error().empty() ? "a stage failed" : failed.error().substr(0, 1000), worker->spec.worker());
   if (failed.infrastructure()) return Requeue(job, reason, true);
   End(job, "failed", reason, ExitCode::kJobFailed);
 }
@@ -470,11 +480,16 @@ void DecisionLoop::OnHello(const std::string& peer, const wire::Hello& hello) {
   changed_ = true;
   if (joins) {
     log_.Append(now_, "worker_join",
-                {{"worker", std::int64_t{worker->id}}, {"name", spec.name}, {"flops", spec.flops}, {"memory", spec.memory_bytes},
-                 {"bandwidth", spec.bandwidth}, {"latency", spec.latency}, {"corun_gain", spec.corun_gain},
+                {{"worker", std::int64_t{worker->id}},
+                 {"name", spec.name},
+                 {"flops", spec.flops},
+                 {"memory", spec.memory_bytes},
+                 {"bandwidth", spec.bandwidth},
+                 {"latency", spec.latency},
+                 {"corun_gain", spec.corun_gain},
                  {"max_residents", std::int64_t{spec.max_residents}}});
-    WEIR_LOG(Info, "event=worker_join worker={} flops={} memory={} emulated={}", spec.name, FormatCount(spec.flops), FormatBytes(spec.memory_bytes),
-             hello.emulated());
+    WEIR_LOG(Info, "event=worker_join worker={} flops={} memory={} emulated={}", spec.name, FormatCount(spec.flops),
+             FormatBytes(spec.memory_bytes), hello.emulated());
     ReplanWaiting();
   }
   ack.set_worker_id(worker->id);
@@ -490,7 +505,8 @@ void DecisionLoop::OnHeartbeat(const std::string& peer, const wire::Heartbeat& b
 }
 
 void DecisionLoop::OnBye(WorkerEntry* worker, const std::string& reason) {
-  LoseWorker(worker, WorkerEntry::State::kGone, fmt::format("worker {} left{}{}", worker->spec.worker(), reason.empty() ? "" : ": ", reason), false);
+  LoseWorker(worker, WorkerEntry::State::kGone,
+             fmt::format("worker {} left{}{}", worker->spec.worker(), reason.empty() ? "" : ": ", reason), false);
 }
 
 void DecisionLoop::OnTick(double now) {
@@ -512,7 +528,8 @@ void DecisionLoop::OnTick(double now) {
       const double patience = job->stored.request.lost_after_seconds();
       if (silent > (patience > 0 ? patience : options_.lost_after)) Requeue(job, reason, true);
     }
-    if (silent > options_.lost_after && state_.residents(worker.id).empty()) LoseWorker(&worker, WorkerEntry::State::kLost, reason, true);
+    if (silent > options_.lost_after && state_.residents(worker.id).empty())
+      LoseWorker(&worker, WorkerEntry::State::kLost, reason, true);
   }
   for (auto& [id, job] : jobs_) {
     for (std::size_t s = 0; s < job.stages.stages.size(); ++s) {
@@ -541,7 +558,8 @@ void DecisionLoop::Decide(double now) {
       break;
     }
     if (action.kind != Action::Kind::kPlace) {  // would throw away all progress as long as there are no checkpoints
-      WEIR_LOG(Warning, "event=action_refused scheduler={} reason=\"preemption and migration need checkpoints\"", scheduler_->name());
+      WEIR_LOG(Warning, "event=action_refused scheduler={} reason=\"preemption and migration need checkpoints\"",
+               scheduler_->name());
       break;
     }
     Job* job = Find(action.job);
@@ -552,8 +570,8 @@ void DecisionLoop::Decide(double now) {
     info.set_decision_seconds(seconds);
     state_.Apply(action);
     log_.Append(now_, "place", {{"job", Wide(action.job)}, {"workers", action.placement}});
-    WEIR_LOG(Info, "event=place job={} scheduler={} decision={:.2f}ms predicted_iteration={:.2f}ms", action.job, scheduler_->name(), 1e3 * seconds,
-             1e3 * info.predicted_iteration_seconds());
+    WEIR_LOG(Info, "event=place job={} scheduler={} decision={:.2f}ms predicted_iteration={:.2f}ms", action.job,
+             scheduler_->name(), 1e3 * seconds, 1e3 * info.predicted_iteration_seconds());
     Dispatch(job, action.placement);
   }
   UpdateReasons();
@@ -579,8 +597,8 @@ void DecisionLoop::UpdateReasons() {
         if (state_.available(w.id)) memory = std::max(memory, w.spec.memory_bytes());
       }
       reason = fmt::format("needs {} in {} part(s), the largest {}; the workers can't hold that (the largest has {})",
-                           FormatBytes(state_.job(id).spec->total_memory_bytes()), state_.job(id).spec->num_subgraphs(), FormatBytes(largest),
-                           FormatBytes(memory));
+                           FormatBytes(state_.job(id).spec->total_memory_bytes()), state_.job(id).spec->num_subgraphs(),
+                           FormatBytes(largest), FormatBytes(memory));
     } else {
       reason = fmt::format("held by {}", scheduler_->name());
     }
@@ -596,9 +614,10 @@ void DecisionLoop::OnCancel(const std::string& peer, const wire::CancelRequest& 
   if (!job) {
     reply.set_error(fmt::format("there is no job {}", request.job()));
   } else {
-    if (!job->ended()) End(job, "cancelled", "cancelled by the user", ExitCode::kInterrupted);
+    if (!job->ended()) End(job, "cancelled", "cancelled by the user", ExitCode::kJobFailed);
     reply.set_state(job->info().state());
-    if (job->info().state() != "cancelled") reply.set_error(fmt::format("job {} has {} already", request.job(), job->info().state()));
+    if (job->info().state() != "cancelled")
+      reply.set_error(fmt::format("job {} has {} already", request.job(), job->info().state()));
   }
   hooks_.reply_after_commit(peer, worker::Encode(MessageType::kCancelReply, reply), -1);
 }
@@ -660,7 +679,8 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
   };
   // Parses into `message`, then runs `handle`.
   const auto with = [&](auto message, auto handle) {
-    if (!message.ParseFromString(frame.body)) return error(fmt::format("message {}: its body can't be read", static_cast<int>(frame.type)));
+    if (!message.ParseFromString(frame.body))
+      return error(fmt::format("message {}: its body can't be read", static_cast<int>(frame.type)));
     handle(message);
   };
   const auto from_worker = [&](auto message, auto handle) {
@@ -673,20 +693,30 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
     with(std::move(message), handle);
   };
   switch (frame.type) {
-    case MessageType::kHello: return with(wire::Hello(), [&](auto& m) { OnHello(peer, m); });
-    case MessageType::kHeartbeat: return with(wire::Heartbeat(), [&](auto& m) { OnHeartbeat(peer, m); });
-    case MessageType::kBye: return from_worker(wire::Bye(), [&](auto& m) { OnBye(worker, m.reason()); });
+    case MessageType::kHello:
+      return with(wire::Hello(), [&](auto& m) { OnHello(peer, m); });
+    case MessageType::kHeartbeat:
+      return with(wire::Heartbeat(), [&](auto& m) { OnHeartbeat(peer, m); });
+    case MessageType::kBye:
+      return from_worker(wire::Bye(), [&](auto& m) { OnBye(worker, m.reason()); });
     case MessageType::kAssignAck:
       return from_worker(wire::AssignAck(), [&](auto& m) {
         if (Job* job = Fenced(worker, m.key())) job->stages.stages[m.key().stage()].acknowledged = true;
       });
-    case MessageType::kProgress: return from_worker(wire::Progress(), [&](auto& m) { OnProgress(worker, m); });
-    case MessageType::kStageDone: return from_worker(wire::StageDone(), [&](auto& m) { OnStageDone(worker, m); });
-    case MessageType::kStageFailed: return from_worker(wire::StageFailed(), [&](auto& m) { OnStageFailed(worker, m); });
-    case MessageType::kSubmitRequest: return with(wire::SubmitRequest(), [&](auto& m) { OnSubmit(peer, std::move(m)); });
-    case MessageType::kListRequest: return with(wire::ListRequest(), [&](auto& m) { OnList(peer, m); });
-    case MessageType::kShowRequest: return with(wire::ShowRequest(), [&](auto& m) { OnShow(peer, m); });
-    case MessageType::kCancelRequest: return with(wire::CancelRequest(), [&](auto& m) { OnCancel(peer, m); });
+    case MessageType::kProgress:
+      return from_worker(wire::Progress(), [&](auto& m) { OnProgress(worker, m); });
+    case MessageType::kStageDone:
+      return from_worker(wire::StageDone(), [&](auto& m) { OnStageDone(worker, m); });
+    case MessageType::kStageFailed:
+      return from_worker(wire::StageFailed(), [&](auto& m) { OnStageFailed(worker, m); });
+    case MessageType::kSubmitRequest:
+      return with(wire::SubmitRequest(), [&](auto& m) { OnSubmit(peer, std::move(m)); });
+    case MessageType::kListRequest:
+      return with(wire::ListRequest(), [&](auto& m) { OnList(peer, m); });
+    case MessageType::kShowRequest:
+      return with(wire::ShowRequest(), [&](auto& m) { OnShow(peer, m); });
+    case MessageType::kCancelRequest:
+      return with(wire::CancelRequest(), [&](auto& m) { OnCancel(peer, m); });
     case MessageType::kInfoRequest: {
       wire::InfoReply reply;
       reply.set_version(options_.version);
@@ -703,7 +733,8 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
       hooks_.reply_after_commit(peer, worker::Encode(MessageType::kShutdownReply, reply), -1);
       return;
     }
-    default: return error(fmt::format("the coordinator takes no message of type {}", static_cast<int>(frame.type)));
+    default:
+      return error(fmt::format("the coordinator takes no message of type {}", static_cast<int>(frame.type)));
   }
 }
 

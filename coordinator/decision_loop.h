@@ -1,9 +1,11 @@
-// What the coordinator knows and decides: jobs, workers, the cluster state on the real clock, the scheduler. No socket, no disk, no
-// thread, no clock: messages and times come in through methods, messages go out through hooks, so every failure can be scripted.
+// What the coordinator knows and decides: jobs, workers, the cluster state on the real clock, the scheduler. No socket, no disk,
+// no thread, no clock: messages and times come in through methods, messages go out through hooks, so every failure can be
+// scripted.
 //
 // A job: waiting -> starting (assigned) -> running (first report) -> finished | failed | cancelled.
-// An attempt is one gang of stages. What carries another attempt is dropped and its sender told to stop. A worker that is lost, an
-// executor that dies or a stage that fails by no fault of the job ends the attempt: the job waits again with attempt + 1, from the start.
+// An attempt is one gang of stages. What carries another attempt is dropped and its sender told to stop. A worker that is lost,
+// an executor that dies or a stage that fails by no fault of the job ends the attempt: the job waits again with attempt + 1, from
+// the start.
 #ifndef WEIR_COORDINATOR_DECISION_LOOP_H_
 #define WEIR_COORDINATOR_DECISION_LOOP_H_
 
@@ -79,8 +81,8 @@ class DecisionLoop {
     StoredJob stored;
     std::optional<JobPlan> plan;
     bool planning = false;
-    bool in_state = false;  // known to state_
-    StagePlan stages;       // of the present attempt; empty while it waits
+    bool in_state = false;      // known to state_
+    StagePlan stages;           // of the present attempt; empty while it waits
     double report_seconds = 0;  // for the measured iteration time
     double report_iterations = 0;
     bool has_result = false;

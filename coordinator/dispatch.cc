@@ -16,8 +16,8 @@ StagePlan MergeStages(const JobSpec& spec, const Placement& placement) {
   return plan;
 }
 
-wire::Assign MakeAssign(const wire::SubmitRequest& submit, const JobPlan& plan, const StagePlan& stages, int stage, std::int64_t job, int attempt,
-                        const std::vector<std::string>& bulk_address) {
+wire::Assign MakeAssign(const wire::SubmitRequest& submit, const JobPlan& plan, const StagePlan& stages, int stage,
+                        std::int64_t job, int attempt, const std::vector<std::string>& bulk_address) {
   wire::Assign assign;
   assign.mutable_key()->set_job(job);
   assign.mutable_key()->set_attempt(attempt);

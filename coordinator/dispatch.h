@@ -14,11 +14,11 @@ namespace weir::coordinator {
 // A stage: consecutive subgraphs (topological order) on one worker.
 struct Stage {
   WorkerId worker = -1;
-  double flop = 0;          // per iteration
+  double flop = 0;  // per iteration
   double memory_bytes = 0;
   bool acknowledged = false;  // the worker has the Assign
   bool done = false;
-  double sent_at = -1;        // of the last Assign
+  double sent_at = -1;  // of the last Assign
 };
 
 struct StagePlan {
@@ -29,8 +29,8 @@ struct StagePlan {
 StagePlan MergeStages(const JobSpec& spec, const Placement& placement);
 
 // The Assign of one stage. `bulk_address` by stage.
-wire::Assign MakeAssign(const wire::SubmitRequest& submit, const JobPlan& plan, const StagePlan& stages, int stage, std::int64_t job, int attempt,
-                        const std::vector<std::string>& bulk_address);
+wire::Assign MakeAssign(const wire::SubmitRequest& submit, const JobPlan& plan, const StagePlan& stages, int stage,
+                        std::int64_t job, int attempt, const std::vector<std::string>& bulk_address);
 
 }  // namespace weir::coordinator
 

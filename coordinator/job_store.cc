@@ -61,7 +61,8 @@ class Statement {
 
 JobStore::JobStore(const std::string& path) : impl_(std::make_unique<Impl>()) {
   impl_->path = path;
-  if (sqlite3_open_v2(path.c_str(), &impl_->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
+  if (sqlite3_open_v2(path.c_str(), &impl_->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr) !=
+      SQLITE_OK) {
     impl_->Fail("can't be opened");
   }
   sqlite3_busy_timeout(impl_->db, 1000);
@@ -70,8 +71,10 @@ JobStore::JobStore(const std::string& path) : impl_(std::make_unique<Impl>()) {
   impl_->Execute("BEGIN IMMEDIATE");
   impl_->Execute("CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value REAL NOT NULL) STRICT");
   impl_->Execute(
-      "CREATE TABLE IF NOT EXISTS jobs(id INTEGER PRIMARY KEY, request_id TEXT UNIQUE NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL, "
-      "attempt INTEGER NOT NULL, infra_failures INTEGER NOT NULL, arrival REAL NOT NULL, start REAL NOT NULL, finish REAL NOT NULL, "
+      "CREATE TABLE IF NOT EXISTS jobs(id INTEGER PRIMARY KEY, request_id TEXT UNIQUE NOT NULL, name TEXT NOT NULL, state TEXT "
+      "NOT NULL, "
+      "attempt INTEGER NOT NULL, infra_failures INTEGER NOT NULL, arrival REAL NOT NULL, start REAL NOT NULL, finish REAL NOT "
+      "NULL, "
       "request BLOB NOT NULL, info BLOB NOT NULL) STRICT");
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   {
@@ -119,9 +122,10 @@ void JobStore::Save(const std::vector<const StoredJob*>& jobs) {
   impl_->Execute("BEGIN IMMEDIATE");
   try {
     for (const StoredJob* job : jobs) {
-      Statement upsert(impl_->db,
-                       "INSERT INTO jobs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT(id) DO UPDATE SET state=?4, "
-                       "attempt=?5, infra_failures=?6, start=?8, finish=?9, info=?11");
+      Statement upsert(
+          impl_->db,
+          "INSERT INTO jobs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT(id) DO UPDATE SET state=?4, "
+          "attempt=?5, infra_failures=?6, start=?8, finish=?9, info=?11");
       if (!upsert.ok()) impl_->Fail("save");
       const wire::JobInfo& info = job->info;
       upsert.Bind(1, static_cast<std::int64_t>(info.job()));

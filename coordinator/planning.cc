@@ -38,11 +38,13 @@ OperatorGraph Load(const PlanRequest& request, const std::vector<std::int64_t>& 
   partitioner::LoadOptions options;
   options.batch = train.batch() / train.micro_batches();
   options.input_shape = shape;
-  return WithName(request.model_path, request.submit.model_name(), [&] { return partitioner::LoadModel(request.model_path, options); });
+  return WithName(request.model_path, request.submit.model_name(),
+                  [&] { return partitioner::LoadModel(request.model_path, options); });
 }
 
 // The shape of one sample as the model takes it. Throws where the data can't be fed to it.
-std::vector<std::int64_t> CheckInput(const OperatorGraph& graph, const wire::SubmitRequest& submit, const std::vector<std::int64_t>& found) {
+std::vector<std::int64_t> CheckInput(const OperatorGraph& graph, const wire::SubmitRequest& submit,
+                                     const std::vector<std::int64_t>& found) {
   if (graph.inputs.size() != 1) {
     throw Invalid("{}: expected a model with one input, found {}", submit.model_name(), graph.inputs.size());
   }
@@ -50,14 +52,15 @@ std::vector<std::int64_t> CheckInput(const OperatorGraph& graph, const wire::Sub
   if (!input.shape || input.shape->empty()) return found;
   const std::vector<std::int64_t> expected(input.shape->begin() + 1, input.shape->end());
   if (input.shape->front() != graph.batch) {
-    throw Invalid("{}: the model takes batches of {} only, but the micro-batch is {} (train.batch / train.micro_batches)", submit.model_name(),
-                  input.shape->front(), graph.batch);
+    throw Invalid("{}: the model takes batches of {} only, but the micro-batch is {} (train.batch / train.micro_batches)",
+                  submit.model_name(), input.shape->front(), graph.batch);
   }
-  const bool same = submit.train().data().format() == "idx" && submit.train().data().sample_shape_size() == 0 ? Count(expected) == Count(found)
-                                                                                                        : expected == found;
+  const bool same = submit.train().data().format() == "idx" && submit.train().data().sample_shape_size() == 0
+                        ? Count(expected) == Count(found)
+                        : expected == found;
   if (!same) {
-    throw Invalid("{}: the model expects samples of shape {}, but the data has {} (data.shape)", submit.model_name(), FormatShape(expected),
-                  FormatShape(found));
+    throw Invalid("{}: the model expects samples of shape {}, but the data has {} (data.shape)", submit.model_name(),
+                  FormatShape(expected), FormatShape(found));
   }
   return expected;
 }
@@ -68,7 +71,8 @@ void CheckOutput(const OperatorGraph& graph, const wire::SubmitRequest& submit) 
   if (!output.shape || output.shape->size() != 2) return;
   const std::int64_t classes = submit.train().data().num_classes();
   if (output.shape->back() != classes) {
-    throw Invalid("{}: the model gives {} outputs, but the data has {} classes (data.classes)", submit.model_name(), output.shape->back(), classes);
+    throw Invalid("{}: the model gives {} outputs, but the data has {} classes (data.classes)", submit.model_name(),
+                  output.shape->back(), classes);
   }
 }
 
@@ -92,8 +96,8 @@ void CheckSubmit(const wire::SubmitRequest& submit) {
   require(train.batch() >= 1 && train.batch() <= 1 << 20, "train.batch", "1 to 1048576");
   require(train.micro_batches() >= 1 && train.micro_batches() <= 1024, "train.micro_batches", "1 to 1024");
   require(train.batch() % train.micro_batches() == 0, "train.batch", "a multiple of train.micro_batches");
-  require(train.iterations() >= 0 && train.iterations() <= 1e9 && train.iterations() == std::floor(train.iterations()), "train.iterations",
-          "a whole number from 0 to 1e9");
+  require(train.iterations() >= 0 && train.iterations() <= 1e9 && train.iterations() == std::floor(train.iterations()),
+          "train.iterations", "a whole number from 0 to 1e9");
   require(train.epochs() >= 0 && train.epochs() <= 1e6, "train.epochs", "0 to 1e6");
   require((train.iterations() > 0) != (train.epochs() > 0), "train", "given iterations or epochs, one of them");
   require(train.replicas() <= 1, "train.replicas", "1 in this version");
@@ -111,13 +115,14 @@ JobPlan PlanJob(const PlanRequest& request) {
   const worker::Dataset data = WithName(request.data_path, data_name, [&] {
     return WithName(request.labels_path, "labels of " + data_name, [&] {
       return worker::ReadDataset(request.data_path, request.labels_path, train.data().format(),
-                                 {train.data().sample_shape().begin(), train.data().sample_shape().end()}, train.data().num_classes(),
-                                 train.data().scale());
+                                 {train.data().sample_shape().begin(), train.data().sample_shape().end()},
+                                 train.data().num_classes(), train.data().scale());
     });
   });
   const std::int64_t train_samples = data.samples - worker::HeldOutSamples(data.samples, train.data().holdout());
   if (train.batch() > train_samples) {
-    throw Invalid("{}: train.batch is {}, but only {} of {} samples train", data_name, train.batch(), train_samples, data.samples);
+    throw Invalid("{}: train.batch is {}, but only {} of {} samples train", data_name, train.batch(), train_samples,
+                  data.samples);
   }
 
   const OperatorGraph graph = Load(request, data.sample_shape);
@@ -130,7 +135,8 @@ JobPlan PlanJob(const PlanRequest& request) {
   plan.warnings = graph.warnings;
   plan.spec.name = submit.name();
   plan.spec.micro_batches = train.micro_batches();
-  plan.spec.iterations = static_cast<double>(worker::TotalIterations(train.iterations(), train.epochs(), train_samples, train.batch()));
+  plan.spec.iterations =
+      static_cast<double>(worker::TotalIterations(train.iterations(), train.epochs(), train_samples, train.batch()));
 
   partitioner::PlanOptions options;
   options.memory = MemoryOf(train);

@@ -1,5 +1,5 @@
-// From a submitted job to what the scheduler sees: reads the model at the micro-batch size, checks it against the data, cuts it into
-// parts that fit the median worker, counts work and bytes. Pure but for reading the two artifacts; thread-safe.
+// From a submitted job to what the scheduler sees: reads the model at the micro-batch size, checks it against the data, cuts it
+// into parts that fit the median worker, counts work and bytes. Pure but for reading the two artifacts; thread-safe.
 #ifndef WEIR_COORDINATOR_PLANNING_H_
 #define WEIR_COORDINATOR_PLANNING_H_
 
@@ -20,13 +20,13 @@ struct PlanRequest {
 };
 
 struct JobPlan {
-  JobSpec spec;                              // id and arrival are left to the caller; no subgraphs: see why_not
-  std::vector<int> part_of;                  // by operator
+  JobSpec spec;              // id and arrival are left to the caller; no subgraphs: see why_not
+  std::vector<int> part_of;  // by operator
   std::string graph_fingerprint;
-  std::vector<std::int64_t> sample_shape;    // as the model expects it
-  double cut_bytes = 0;                      // per iteration, both directions
-  double median_memory = 0;                  // what the plan was made for
-  std::string why_not;                       // no cut fits: the reason; the job waits for larger workers
+  std::vector<std::int64_t> sample_shape;  // as the model expects it
+  double cut_bytes = 0;                    // per iteration, both directions
+  double median_memory = 0;                // what the plan was made for
+  std::string why_not;                     // no cut fits: the reason; the job waits for larger workers
   std::vector<std::string> warnings;
   bool fits() const { return !spec.subgraphs.empty(); }
 };

@@ -9,11 +9,16 @@ namespace weir::coordinator {
 
 std::string_view StateName(WorkerEntry::State state) {
   switch (state) {
-    case WorkerEntry::State::kReady: return "ready";
-    case WorkerEntry::State::kStarting: return "starting";
-    case WorkerEntry::State::kSuspected: return "suspected";
-    case WorkerEntry::State::kLost: return "lost";
-    case WorkerEntry::State::kGone: return "gone";
+    case WorkerEntry::State::kReady:
+      return "ready";
+    case WorkerEntry::State::kStarting:
+      return "starting";
+    case WorkerEntry::State::kSuspected:
+      return "suspected";
+    case WorkerEntry::State::kLost:
+      return "lost";
+    case WorkerEntry::State::kGone:
+      return "gone";
   }
   return "";
 }

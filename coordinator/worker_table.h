@@ -1,5 +1,5 @@
-// Who is connected, under which routing id, and since when silent. A worker's number (WorkerId) belongs to its name for the life of
-// the process; its routing id changes with every connection and is no identity.
+// Who is connected, under which routing id, and since when silent. A worker's number (WorkerId) belongs to its name for the life
+// of the process; its routing id changes with every connection and is no identity.
 #ifndef WEIR_COORDINATOR_WORKER_TABLE_H_
 #define WEIR_COORDINATOR_WORKER_TABLE_H_
 

@@ -58,13 +58,18 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command) {
   }
 }
 
-ChildProcess::~ChildProcess() { Stop(0); }
+ChildProcess::~ChildProcess() {
+  Stop(0);
+}
 
 std::optional<std::string> ChildProcess::HowItEnded() {
   if (ended_) return ended_;
   int status = 0;
   const pid_t result = ::waitpid(pid_, &status, WNOHANG);
-  if (result == pid_) ended_ = DescribeStatus(status);
+  if (result == pid_) {
+    ended_ = DescribeStatus(status);
+    if (WIFEXITED(status)) exit_code_ = WEXITSTATUS(status);
+  }
   if (result < 0 && errno == ECHILD) ended_ = "unknown";
   return ended_;
 }

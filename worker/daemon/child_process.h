@@ -22,6 +22,8 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
   // nullopt while it runs, then for ever how it ended: "exit code 3", "signal 9 (Killed)".
   std::optional<std::string> HowItEnded();
+  // Of a child that has exited by itself; -1: it runs, or a signal ended it.
+  int exit_code() const { return exit_code_; }
   // Sends the signal; nothing where it has ended.
   void Signal(int signal);
   // Waits up to `seconds` for the end, then kills.
@@ -30,6 +32,7 @@ class ChildProcess {
  private:
   pid_t pid_ = -1;
   std::optional<std::string> ended_;
+  int exit_code_ = -1;
 };
 
 // "exit code 3" or "signal 9 (Killed)" from a wait status.

@@ -32,15 +32,19 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kHeartbeatSeconds = 1;
-constexpr double kRepeatSeconds = 2;      // of what wasn't acknowledged
-constexpr double kSilenceSeconds = 5;     // of the coordinator, until Hello is said again
-constexpr double kRefusedSeconds = 6;     // a predecessor under the same name may take that long to be noticed
-constexpr int kMostEarlyDeaths = 5;       // executors that die before they are ready
+constexpr double kRepeatSeconds = 2;   // of what wasn't acknowledged
+constexpr double kSilenceSeconds = 5;  // of the coordinator, until Hello is said again
+constexpr double kRefusedSeconds = 6;  // a predecessor under the same name may take that long to be noticed
+constexpr int kMostEarlyDeaths = 5;    // executors that die before they are ready
 
-double SecondsSince(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+double SecondsSince(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
 
 using Key = std::tuple<std::int64_t, int, int>;  // job, attempt, stage
-Key ToKey(const wire::StageKey& key) { return {key.job(), key.attempt(), key.stage()}; }
+Key ToKey(const wire::StageKey& key) {
+  return {key.job(), key.attempt(), key.stage()};
+}
 wire::StageKey FromKey(const Key& key) {
   wire::StageKey out;
   out.set_job(std::get<0>(key));
@@ -51,7 +55,8 @@ wire::StageKey FromKey(const Key& key) {
 
 std::string RandomHex() {
   std::uint64_t seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  seed = Mix64(seed, static_cast<std::uint64_t>(::getpid()) << 32 ^ static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&seed)));
+  seed = Mix64(
+      seed, static_cast<std::uint64_t>(::getpid()) << 32 ^ static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&seed)));
   return fmt::format("{:016x}", seed);
 }
 
@@ -132,8 +137,9 @@ class Daemon {
   void StartExecutor() {
     std::vector<std::string> command = options_.executor_command;
     if (command.empty()) command = {fs::read_symlink("/proc/self/exe").string(), "executor"};
-    for (std::string a : {std::string("--control"), control_.address(), std::string("--bind"), options_.bind_host, std::string("--threads"),
-                          fmt::format("{}", options_.threads), std::string("--corun-gain"), fmt::format("{}", options_.corun_gain)}) {
+    for (std::string a :
+         {std::string("--control"), control_.address(), std::string("--bind"), options_.bind_host, std::string("--threads"),
+          fmt::format("{}", options_.threads), std::string("--corun-gain"), fmt::format("{}", options_.corun_gain)}) {
       command.push_back(std::move(a));
     }
     if (options_.emulate) {
@@ -172,7 +178,8 @@ class Daemon {
       }
       case MessageType::kStageDone: {
         wire::StageDone done;
-        if (envelope.peer == executor_peer_ && done.ParseFromString(frame->body) && Live(done.key())) OnStageDone(std::move(done));
+        if (envelope.peer == executor_peer_ && done.ParseFromString(frame->body) && Live(done.key()))
+          OnStageDone(std::move(done));
         return;
       }
       case MessageType::kStageFailed: {
@@ -279,7 +286,8 @@ class Daemon {
     if (!known_) {
       if (SecondsSince(hello_sent_) >= 1 && !executor_peer_.empty()) SayHello();
       if (!ever_known_ && SecondsSince(started_) > options_.connect_timeout && !executor_peer_.empty()) {
-        throw Failure(ExitCode::kUnreachable, "coordinator at {}: no answer within {:g} s", options_.coordinator, options_.connect_timeout);
+        throw Failure(ExitCode::kUnreachable, "coordinator at {}: no answer within {:g} s", options_.coordinator,
+                      options_.connect_timeout);
       }
       return;
     }
@@ -369,7 +377,8 @@ class Daemon {
     *ack.mutable_key() = assign.key();
     coordinator_->Send(Encode(MessageType::kAssignAck, ack));
     if (!stages_.emplace(key, RunningStage{.assign = assign}).second) return;  // a repeat
-    WEIR_LOG(Info, "event=assigned job={} attempt={} stage={} of={}", assign.key().job(), assign.key().attempt(), assign.key().stage(), assign.num_stages());
+    WEIR_LOG(Info, "event=assigned job={} attempt={} stage={} of={}", assign.key().job(), assign.key().attempt(),
+             assign.key().stage(), assign.num_stages());
     auto error = std::make_shared<std::string>();
     const wire::DataSpec& data = assign.train().data();
     std::vector<std::string> hashes = {assign.model_artifact(), data.artifact()};
@@ -404,9 +413,11 @@ class Daemon {
     run.set_model_path(work_ + "/artifacts/" + assign.model_artifact());
     run.set_data_path(work_ + "/artifacts/" + data.artifact());
     if (!data.labels().empty()) run.set_labels_path(work_ + "/artifacts/" + data.labels());
-    run.set_result_path(fmt::format("{}/results/job{}-attempt{}-stage{}.pt", work_, assign.key().job(), assign.key().attempt(), assign.key().stage()));
+    run.set_result_path(fmt::format("{}/results/job{}-attempt{}-stage{}.pt", work_, assign.key().job(), assign.key().attempt(),
+                                    assign.key().stage()));
     stage->handed_over = true;
-    if (control_.Send(executor_peer_, Encode(MessageType::kRunStage, run)) != SendResult::kSent) Fail(key, true, "the executor doesn't answer");
+    if (control_.Send(executor_peer_, Encode(MessageType::kRunStage, run)) != SendResult::kSent)
+      Fail(key, true, "the executor doesn't answer");
   }
 
   void OnStop(const wire::Stop& stop) {
@@ -449,7 +460,7 @@ class Daemon {
   std::map<Key, RunningStage> stages_;
   std::map<Key, Report> reports_;  // not acknowledged
   std::string artifact_address_;
-  bool known_ = false;       // the coordinator has answered our Hello and knows us since
+  bool known_ = false;  // the coordinator has answered our Hello and knows us since
   bool ever_known_ = false;
   std::uint64_t sequence_ = 0;
   Clock::time_point started_, hello_sent_, beat_sent_, heard_ = Clock::now();
@@ -479,7 +490,8 @@ void RunDaemon(const DaemonOptions& options) {
   const auto require = [](bool ok, const char* what, double got) {
     if (!ok) throw Invalid("worker: {}, got {:g}", what, got);
   };
-  if (options.name.empty() || options.name.size() > 100) throw Invalid("worker: its name must have 1 to 100 characters, got '{}'", options.name);
+  if (options.name.empty() || options.name.size() > 100)
+    throw Invalid("worker: its name must have 1 to 100 characters, got '{}'", options.name);
   require(std::isfinite(options.flops) && options.flops > 0, "flops must be > 0", options.flops);
   require(std::isfinite(options.memory_bytes) && options.memory_bytes > 0, "memory must be > 0", options.memory_bytes);
   require(std::isfinite(options.bandwidth) && options.bandwidth > 0, "bandwidth must be > 0", options.bandwidth);

@@ -1,5 +1,5 @@
-// One thread that runs slow work (file transfers, planning) in order, for a loop that must not block. The loop polls fd() and calls
-// RunFinished(), which runs each job's second half in the loop's own thread.
+// One thread that runs slow work (file transfers, planning) in order, for a loop that must not block. The loop polls fd() and
+// calls RunFinished(), which runs each job's second half in the loop's own thread.
 #ifndef WEIR_WORKER_PROTOCOL_BACKGROUND_H_
 #define WEIR_WORKER_PROTOCOL_BACKGROUND_H_
 

@@ -16,7 +16,9 @@ namespace {
 constexpr int kLingerMs = 500;
 constexpr int kHighWaterMark = 20000;
 
-void SetInt(void* socket, int option, int value) { WEIR_CHECK_EQ(zmq_setsockopt(socket, option, &value, sizeof value), 0) << option; }
+void SetInt(void* socket, int option, int value) {
+  WEIR_CHECK_EQ(zmq_setsockopt(socket, option, &value, sizeof value), 0) << option;
+}
 
 // A message part; false: nothing came in time.
 bool ReceivePart(void* socket, std::string* bytes, bool* more, int flags) {
@@ -44,7 +46,9 @@ bool WaitReadable(void* socket, Milliseconds timeout) {
 
 }  // namespace
 
-Context::Context() : context_(zmq_ctx_new()) { WEIR_CHECK(context_ != nullptr); }
+Context::Context() : context_(zmq_ctx_new()) {
+  WEIR_CHECK(context_ != nullptr);
+}
 Context::~Context() {
   while (zmq_ctx_term(context_) != 0 && errno == EINTR) {
   }
@@ -150,8 +154,12 @@ bool Poll(std::vector<PollItem>* items, Milliseconds timeout) {
   return ready > 0;
 }
 
-WakeUp::WakeUp() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { WEIR_CHECK_GE(fd_, 0); }
-WakeUp::~WakeUp() { ::close(fd_); }
+WakeUp::WakeUp() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  WEIR_CHECK_GE(fd_, 0);
+}
+WakeUp::~WakeUp() {
+  ::close(fd_);
+}
 void WakeUp::Set() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(fd_, &one, sizeof one);

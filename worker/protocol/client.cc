@@ -13,12 +13,17 @@ namespace {
 
 constexpr std::size_t kChunkBytes = 1u << 20;
 
-std::string Seconds(Milliseconds time) { return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000); }
+std::string Seconds(Milliseconds time) {
+  return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000);
+}
 
 }  // namespace
 
 Client::Client(std::string address, Milliseconds timeout, std::string what)
-    : address_(std::move(address)), timeout_(timeout), what_(std::move(what)), dealer_(std::make_unique<Dealer>(context_, address_)) {}
+    : address_(std::move(address)),
+      timeout_(timeout),
+      what_(std::move(what)),
+      dealer_(std::make_unique<Dealer>(context_, address_)) {}
 
 void Client::ThrowDamaged() const {
   throw Failure(ExitCode::kUnreachable, "{} at {}: its answer can't be read", what_, address_);
@@ -26,7 +31,9 @@ void Client::ThrowDamaged() const {
 
 std::string Client::CallRaw(MessageType type, std::string_view body, MessageType reply_type) {
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
-  auto left = [&] { return std::max(Milliseconds(0), std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now())); };
+  auto left = [&] {
+    return std::max(Milliseconds(0), std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now()));
+  };
   auto no_answer = [&] {
     dealer_ = std::make_unique<Dealer>(context_, address_);
     return Failure(ExitCode::kUnreachable, "{} at {}: no answer within {}", what_, address_, Seconds(timeout_));
@@ -47,9 +54,12 @@ std::string Client::CallRaw(MessageType type, std::string_view body, MessageType
   }
 }
 
-ArtifactClient::ArtifactClient(std::string address, Milliseconds timeout) : client_(std::move(address), timeout, "artifact store") {}
+ArtifactClient::ArtifactClient(std::string address, Milliseconds timeout)
+    : client_(std::move(address), timeout, "artifact store") {}
 
-std::string ArtifactClient::PutFile(const std::string& path) { return PutContent(ReadFile(path)); }
+std::string ArtifactClient::PutFile(const std::string& path) {
+  return PutContent(ReadFile(path));
+}
 
 std::string ArtifactClient::PutContent(std::string_view content) {
   const std::string hash = ContentHash(content);
@@ -61,7 +71,8 @@ std::string ArtifactClient::PutContent(std::string_view content) {
     put.set_offset(at);
     put.set_data(probe ? std::string() : std::string(content.substr(at, kChunkBytes)));
     const auto reply = client_.Call<wire::ArtifactPutReply>(MessageType::kArtifactPut, put, MessageType::kArtifactPutReply);
-    if (!reply.error().empty()) throw Failure(ExitCode::kInfrastructure, "artifact store at {}: {}", client_.address(), reply.error());
+    if (!reply.error().empty())
+      throw Failure(ExitCode::kInfrastructure, "artifact store at {}: {}", client_.address(), reply.error());
     if (reply.complete()) return hash;
     if (reply.received() > content.size() || (!probe && reply.received() == at)) {
       throw Failure(ExitCode::kInfrastructure, "artifact store at {}: upload doesn't proceed", client_.address());
@@ -85,11 +96,14 @@ std::string ArtifactClient::GetContent(const std::string& hash) {
     content += reply.data();
     if (content.size() >= reply.total()) break;
   } while (true);
-  if (ContentHash(content) != hash) throw Failure(ExitCode::kInfrastructure, "artifact {}: the content doesn't match its hash", hash);
+  if (ContentHash(content) != hash)
+    throw Failure(ExitCode::kInfrastructure, "artifact {}: the content doesn't match its hash", hash);
   return content;
 }
 
-void ArtifactClient::GetFile(const std::string& hash, const std::string& path) { WriteFileAtomically(path, GetContent(hash)); }
+void ArtifactClient::GetFile(const std::string& hash, const std::string& path) {
+  WriteFileAtomically(path, GetContent(hash));
+}
 
 std::string ArtifactAddress(Client* client) {
   const auto info = client->Call<wire::InfoReply>(MessageType::kInfoRequest, wire::InfoRequest(), MessageType::kInfoReply);

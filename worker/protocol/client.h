@@ -16,8 +16,9 @@ class Client {
   // Throws Error(kInvalid) for an address that is none. `what` names the peer in errors.
   explicit Client(std::string address, Milliseconds timeout = Milliseconds(5000), std::string what = "coordinator");
 
-  // Sends a request and waits for its reply. Throws Error(kUnreachable) "coordinator at tcp://...: no answer within 5 s"; an ErrorReply
-  // as the Error it carries. After a timeout the connection is made anew, so a late reply is never taken for the next one's.
+  // Sends a request and waits for its reply. Throws Error(kUnreachable) "coordinator at tcp://...: no answer within 5 s"; an
+  // ErrorReply as the Error it carries. After a timeout the connection is made anew, so a late reply is never taken for the next
+  // one's.
   std::string CallRaw(MessageType type, std::string_view body, MessageType reply_type);
   template <typename Reply, typename Request>
   Reply Call(MessageType type, const Request& request, MessageType reply_type) {
