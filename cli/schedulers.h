@@ -13,7 +13,7 @@ namespace weir::cli {
 
 struct SchedulerOptions {
   std::uint64_t seed = 1;
-  std::string policy_path;  // for the name "policy"
+  std::string policy_path = {};  // for the name "policy"
 };
 
 // A fresh scheduler: the baselines of agent/baselines. Throws Error(kInvalid) naming the known names for any other.
