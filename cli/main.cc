@@ -15,12 +15,18 @@ int Run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every verb");
   AddCompare(app);
+  AddCoordinator(app);
+  AddExecutor(app);
   AddInspect(app);
+  AddJobVerbs(app);
   AddPartition(app);
   AddPolicy(app);
   AddSimulate(app);
   AddTrain(app);
+  AddSubmit(app);
+  AddUp(app);
   AddVersion(app);
+  AddWorker(app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -13,6 +13,7 @@ namespace weir::cli {
 
 struct SchedulerOptions {
   std::uint64_t seed = 1;
+  std::string policy_path = {};  // for the name "policy"
 };
 
 // A fresh scheduler: a baseline of agent/baselines, "policy" (the file of DefaultPolicyPath) or "policy:FILE". Throws

@@ -4,6 +4,8 @@
 #ifndef WEIR_CLI_VERBS_H_
 #define WEIR_CLI_VERBS_H_
 
+#include <string>
+
 #include "env/core/error.h"
 
 namespace CLI {
@@ -18,12 +20,21 @@ struct VerbExit {
 };
 
 void AddCompare(CLI::App& app);
+void AddCoordinator(CLI::App& app);
+void AddExecutor(CLI::App& app);
 void AddInspect(CLI::App& app);
+void AddJobVerbs(CLI::App& app);
 void AddPartition(CLI::App& app);
 void AddPolicy(CLI::App& app);
 void AddSimulate(CLI::App& app);
 void AddTrain(CLI::App& app);
+void AddSubmit(CLI::App& app);
+void AddUp(CLI::App& app);
 void AddVersion(CLI::App& app);
+void AddWorker(CLI::App& app);
+
+// $XDG_STATE_HOME/weir, else ~/.local/state/weir.
+std::string DefaultStateFolder();
 
 }  // namespace weir::cli
 

@@ -1,0 +1,152 @@
+// What the coordinator knows and decides: jobs, workers, the cluster state on the real clock, the scheduler. No socket, no disk,
+// no thread, no clock: messages and times come in through methods, messages go out through hooks, so every failure can be
+// scripted.
+//
+// A job: waiting -> starting (assigned) -> running (first report) -> finished | failed | cancelled.
+// An attempt is one gang of stages. What carries another attempt is dropped and its sender told to stop. A worker that is lost,
+// an executor that dies or a stage that fails by no fault of the job ends the attempt: the job waits again with attempt + 1, from
+// the start.
+#ifndef WEIR_COORDINATOR_DECISION_LOOP_H_
+#define WEIR_COORDINATOR_DECISION_LOOP_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/dispatch.h"
+#include "coordinator/job_store.h"
+#include "coordinator/planning.h"
+#include "coordinator/worker_table.h"
+#include "env/core/error.h"
+#include "env/core/event_log.h"
+#include "env/mdp/scheduler.h"
+#include "env/sim/cluster_state.h"
+#include "worker/protocol/channel.h"
+#include "worker/protocol/frame.h"
+
+namespace weir::coordinator {
+
+struct LoopOptions {
+  ModelOptions model;
+  double suspect_after = 4;
+  double lost_after = 60;
+  double resend_after = 2;  // an Assign without acknowledgement
+  std::string policy_hash;
+  std::string artifact_address;
+  std::string version;
+};
+
+struct LoopHooks {
+  // To a worker or client at once. kGone: the connection is closed.
+  std::function<worker::SendResult(const std::string& peer, const std::string& frame)> send;
+  // To a client, once everything that changed so far is on disk. `new_job` >= 0: the reply acknowledges that job.
+  std::function<void(const std::string& peer, const std::string& frame, JobId new_job)> reply_after_commit;
+  // Starts planning; the result comes back through OnPlanned with the same token.
+  std::function<void(const std::string& token, PlanRequest request)> plan;
+  // "" where the store lacks it.
+  std::function<std::string(const std::string& hash)> artifact_path;
+};
+
+class DecisionLoop {
+ public:
+  DecisionLoop(LoopOptions options, LoopHooks hooks, std::unique_ptr<Scheduler> scheduler, EventLog log, double now);
+
+  // Takes over what the store holds; unfinished jobs wait again with attempt + 1. Call before anything else.
+  void Restore(std::vector<StoredJob> jobs);
+
+  // A frame from `peer`. Unknown types get an ErrorReply.
+  void OnFrame(const std::string& peer, const worker::Frame& frame, double now);
+  void OnPlanned(const std::string& token, std::optional<JobPlan> plan, ExitCode code, const std::string& error, double now);
+  // Silence of workers, repeats of what wasn't acknowledged.
+  void OnTick(double now);
+  // Asks the scheduler until it waits, where something happened since the last time.
+  void Decide(double now);
+
+  // Jobs that changed since the last call, for the store. Valid until the next other call.
+  std::vector<const StoredJob*> TakeDirty();
+  // They couldn't be saved: they stay dirty.
+  void GiveBackDirty(const std::vector<const StoredJob*>& jobs);
+  // A job that couldn't be made durable and was never acknowledged.
+  void Forget(JobId id);
+
+  bool shutdown_requested() const { return shutdown_; }
+  const ClusterState& state() const { return state_; }
+
+ private:
+  struct Job {
+    StoredJob stored;
+    std::optional<JobPlan> plan;
+    bool planning = false;
+    bool in_state = false;      // known to state_
+    StagePlan stages;           // of the present attempt; empty while it waits
+    double report_seconds = 0;  // for the measured iteration time
+    double report_iterations = 0;
+    bool has_result = false;
+
+    wire::JobInfo& info() { return stored.info; }
+    const wire::JobInfo& info() const { return stored.info; }
+    bool ended() const;
+    bool assigned() const { return !stages.stages.empty(); }
+  };
+  struct PendingSubmit {
+    wire::SubmitRequest request;
+    std::vector<std::string> peers;
+  };
+
+  void OnHello(const std::string& peer, const wire::Hello& hello);
+  void OnHeartbeat(const std::string& peer, const wire::Heartbeat& beat);
+  void OnBye(WorkerEntry* worker, const std::string& reason);
+  void OnProgress(WorkerEntry* worker, const wire::Progress& progress);
+  void OnStageDone(WorkerEntry* worker, const wire::StageDone& done);
+  void OnStageFailed(WorkerEntry* worker, const wire::StageFailed& failed);
+  void OnSubmit(const std::string& peer, wire::SubmitRequest request);
+  void OnCancel(const std::string& peer, const wire::CancelRequest& request);
+  void OnList(const std::string& peer, const wire::ListRequest& request);
+  void OnShow(const std::string& peer, const wire::ShowRequest& request);
+
+  // The job and stage that `key` means now, if `worker` runs it; otherwise null, and the worker is told to stop it.
+  Job* Fenced(WorkerEntry* worker, const wire::StageKey& key);
+  void SendStop(WorkerEntry* worker, std::int64_t job, int attempt, const std::string& reason);
+  void SendAssign(Job* job, int stage);
+  void Dispatch(Job* job, const Placement& placement);
+  void StopStages(Job* job, const std::string& reason);
+  // Ends the attempt. `counts`: against retry_infra.
+  void Requeue(Job* job, const std::string& reason, bool counts);
+  void End(Job* job, const std::string& state, const std::string& reason, ExitCode code);
+  void Admit(Job* job);  // into state_, where its plan fits
+  void RequestPlan(Job* job);
+  void ReplanWaiting();
+  void LoseWorker(WorkerEntry* worker, WorkerEntry::State state, const std::string& reason, bool counts);
+  void UpdateReasons();
+  PlanRequest MakePlanRequest(const wire::SubmitRequest& submit) const;
+  Job* Find(std::int64_t id);
+  void Touch(Job* job) { dirty_.insert(static_cast<JobId>(job->info().job())); }
+  void Advance(double now);
+  template <typename Message>
+  worker::SendResult Send(const std::string& peer, worker::MessageType type, const Message& message) {
+    return hooks_.send(peer, worker::Encode(type, message));
+  }
+
+  LoopOptions options_;
+  LoopHooks hooks_;
+  std::unique_ptr<Scheduler> scheduler_;
+  EventLog log_;
+  ClusterState state_;
+  WorkerTable workers_;
+  std::map<JobId, Job> jobs_;
+  std::map<std::string, JobId> by_request_;
+  std::map<std::string, PendingSubmit> pending_;  // by request id, while they are planned
+  std::set<JobId> dirty_;
+  JobId next_id_ = 1;
+  double now_ = 0;
+  bool changed_ = true;  // something happened that a scheduler should see
+  bool shutdown_ = false;
+};
+
+}  // namespace weir::coordinator
+
+#endif  // WEIR_COORDINATOR_DECISION_LOOP_H_

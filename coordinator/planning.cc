@@ -1,0 +1,177 @@
+#include "coordinator/planning.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "env/core/error.h"
+#include "env/core/units.h"
+#include "partitioner/cut/part_plan.h"
+#include "partitioner/front_end.h"
+#include "worker/protocol/dataset.h"
+
+namespace weir::coordinator {
+namespace {
+
+using partitioner::OperatorGraph;
+using worker::FormatShape;
+
+std::int64_t Count(const std::vector<std::int64_t>& shape) {
+  std::int64_t count = 1;
+  for (std::int64_t d : shape) count *= d;
+  return count;
+}
+
+// Errors of readers start with the artifact's path, which says nothing to the user: put the file's own name there.
+template <typename F>
+auto WithName(const std::string& path, const std::string& name, F f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    std::string what = e.what();
+    if (const std::size_t at = what.find(path); at != std::string::npos && !path.empty()) what.replace(at, path.size(), name);
+    throw Error(e.code(), what);
+  }
+}
+
+OperatorGraph Load(const PlanRequest& request, const std::vector<std::int64_t>& shape) {
+  const wire::TrainSpec& train = request.submit.train();
+  partitioner::LoadOptions options;
+  options.batch = train.batch() / train.micro_batches();
+  options.input_shape = shape;
+  return WithName(request.model_path, request.submit.model_name(),
+                  [&] { return partitioner::LoadModel(request.model_path, options); });
+}
+
+// The shape of one sample as the model takes it. Throws where the data can't be fed to it.
+std::vector<std::int64_t> CheckInput(const OperatorGraph& graph, const wire::SubmitRequest& submit,
+                                     const std::vector<std::int64_t>& found) {
+  if (graph.inputs.size() != 1) {
+    throw Invalid("{}: expected a model with one input, found {}", submit.model_name(), graph.inputs.size());
+  }
+  const partitioner::Tensor& input = graph.tensors[graph.inputs[0]];
+  if (!input.shape || input.shape->empty()) return found;
+  const std::vector<std::int64_t> expected(input.shape->begin() + 1, input.shape->end());
+  if (input.shape->front() != graph.batch) {
+    throw Invalid("{}: the model takes batches of {} only, but the micro-batch is {} (train.batch / train.micro_batches)",
+                  submit.model_name(), input.shape->front(), graph.batch);
+  }
+  const bool same = submit.train().data().format() == "idx" && submit.train().data().sample_shape_size() == 0
+                        ? Count(expected) == Count(found)
+                        : expected == found;
+  if (!same) {
+    throw Invalid("{}: the model expects samples of shape {}, but the data has {} (data.shape)", submit.model_name(),
+                  FormatShape(expected), FormatShape(found));
+  }
+  return expected;
+}
+
+void CheckOutput(const OperatorGraph& graph, const wire::SubmitRequest& submit) {
+  if (graph.outputs.empty()) throw Invalid("{}: the model has no output", submit.model_name());
+  const partitioner::Tensor& output = graph.tensors[graph.outputs[0]];
+  if (!output.shape || output.shape->size() != 2) return;
+  const std::int64_t classes = submit.train().data().num_classes();
+  if (output.shape->back() != classes) {
+    throw Invalid("{}: the model gives {} outputs, but the data has {} classes (data.classes)", submit.model_name(),
+                  output.shape->back(), classes);
+  }
+}
+
+partitioner::MemoryModel MemoryOf(const wire::TrainSpec& train) {
+  partitioner::MemoryModel memory;
+  memory.micro_batches = train.micro_batches();
+  memory.optimizer_states = train.optimizer().kind() == "sgd" ? (train.optimizer().momentum() > 0 ? 1 : 0) : 2;
+  return memory;
+}
+
+}  // namespace
+
+void CheckSubmit(const wire::SubmitRequest& submit) {
+  auto require = [](bool ok, const char* field, const char* expected) {
+    if (!ok) throw Invalid("submit: {} must be {}", field, expected);
+  };
+  const wire::TrainSpec& train = submit.train();
+  const wire::DataSpec& data = train.data();
+  require(!submit.name().empty() && submit.name().size() <= 200, "name", "1 to 200 characters");
+  require(!submit.request_id().empty() && submit.request_id().size() <= 200, "request_id", "1 to 200 characters");
+  require(train.batch() >= 1 && train.batch() <= 1 << 20, "train.batch", "1 to 1048576");
+  require(train.micro_batches() >= 1 && train.micro_batches() <= 1024, "train.micro_batches", "1 to 1024");
+  require(train.batch() % train.micro_batches() == 0, "train.batch", "a multiple of train.micro_batches");
+  require(train.iterations() >= 0 && train.iterations() <= 1e9 && train.iterations() == std::floor(train.iterations()),
+          "train.iterations", "a whole number from 0 to 1e9");
+  require(train.epochs() >= 0 && train.epochs() <= 1e6, "train.epochs", "0 to 1e6");
+  require((train.iterations() > 0) != (train.epochs() > 0), "train", "given iterations or epochs, one of them");
+  require(train.replicas() <= 1, "train.replicas", "1 in this version");
+  require(data.num_classes() >= 1 && data.num_classes() <= 1 << 20, "data.classes", "1 to 1048576");
+  require(data.scale() > 0 && std::isfinite(data.scale()), "data.scale", "> 0");
+  require(data.holdout() >= 0 && data.holdout() < 1, "data.holdout", "a share in [0, 1)");
+  require(std::isfinite(submit.memory_bytes()) && submit.memory_bytes() >= 0, "resources.memory", ">= 0");
+}
+
+JobPlan PlanJob(const PlanRequest& request) {
+  const wire::SubmitRequest& submit = request.submit;
+  const wire::TrainSpec& train = submit.train();
+  CheckSubmit(submit);
+  const std::string data_name = train.data().name().empty() ? "data" : train.data().name();
+  const worker::Dataset data = WithName(request.data_path, data_name, [&] {
+    return WithName(request.labels_path, "labels of " + data_name, [&] {
+      return worker::ReadDataset(request.data_path, request.labels_path, train.data().format(),
+                                 {train.data().sample_shape().begin(), train.data().sample_shape().end()},
+                                 train.data().num_classes(), train.data().scale());
+    });
+  });
+  const std::int64_t train_samples = data.samples - worker::HeldOutSamples(data.samples, train.data().holdout());
+  if (train.batch() > train_samples) {
+    throw Invalid("{}: train.batch is {}, but only {} of {} samples train", data_name, train.batch(), train_samples,
+                  data.samples);
+  }
+
+  const OperatorGraph graph = Load(request, data.sample_shape);
+  JobPlan plan;
+  plan.sample_shape = CheckInput(graph, submit, data.sample_shape);
+  CheckOutput(graph, submit);
+  if (graph.TrainableElements() == 0) throw Invalid("{}: the model has no trainable parameter", submit.model_name());
+  plan.graph_fingerprint = graph.Fingerprint();
+  plan.median_memory = request.median_memory;
+  plan.warnings = graph.warnings;
+  plan.spec.name = submit.name();
+  plan.spec.micro_batches = train.micro_batches();
+  plan.spec.iterations =
+      static_cast<double>(worker::TotalIterations(train.iterations(), train.epochs(), train_samples, train.batch()));
+
+  partitioner::PlanOptions options;
+  options.memory = MemoryOf(train);
+  auto cut = [&](double memory) {
+    options.worker_memory_bytes = static_cast<std::int64_t>(std::min(memory, 9e18));
+    return partitioner::PlanParts(graph, options);
+  };
+  partitioner::PartPlan parts = cut(request.median_memory);
+  if (parts.partition.status != partitioner::Partition::Status::kOk && request.largest_memory > request.median_memory) {
+    parts = cut(request.largest_memory);
+  }
+  if (parts.partition.status != partitioner::Partition::Status::kOk) {
+    plan.why_not = parts.partition.reason;
+    return plan;
+  }
+  plan.part_of = parts.partition.part_of;
+  const double m = train.micro_batches();
+  double total_memory = 0;
+  for (const partitioner::PartSummary& part : parts.parts) {
+    SubgraphSpec subgraph;
+    subgraph.flop = std::max(1.0, m * (static_cast<double>(part.forward_flop) + static_cast<double>(part.backward_flop)) +
+                                      static_cast<double>(part.optimizer_flop));
+    subgraph.memory_bytes = std::max(1.0, static_cast<double>(part.memory_bytes));
+    subgraph.param_bytes = static_cast<double>(part.parameter_bytes);
+    total_memory += subgraph.memory_bytes;
+    plan.spec.subgraphs.push_back(subgraph);
+  }
+  if (submit.memory_bytes() > total_memory) {
+    for (SubgraphSpec& s : plan.spec.subgraphs) s.memory_bytes *= submit.memory_bytes() / total_memory;
+  }
+  for (const partitioner::PartArc& arc : partitioner::PartArcs(parts)) {
+    plan.spec.arcs.push_back({arc.from, arc.to, m * static_cast<double>(arc.forward_bytes)});
+    plan.cut_bytes += m * (static_cast<double>(arc.forward_bytes) + static_cast<double>(arc.backward_bytes));
+  }
+  return plan;
+}
+
+}  // namespace weir::coordinator

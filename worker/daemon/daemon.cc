@@ -1,0 +1,503 @@
+#include "worker/daemon/daemon.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "env/core/file.h"
+#include "env/core/log.h"
+#include "env/core/rng.h"
+#include "env/core/yaml.h"
+#include "worker/daemon/child_process.h"
+#include "worker/protocol/background.h"
+#include "worker/protocol/channel.h"
+#include "worker/protocol/client.h"
+#include "worker/protocol/wire.pb.h"
+
+namespace weir::worker {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kHeartbeatSeconds = 1;
+constexpr double kRepeatSeconds = 2;   // of what wasn't acknowledged
+constexpr double kSilenceSeconds = 5;  // of the coordinator, until Hello is said again
+constexpr double kRefusedSeconds = 6;  // a predecessor under the same name may take that long to be noticed
+constexpr int kMostEarlyDeaths = 5;    // executors that die before they are ready
+
+double SecondsSince(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+using Key = std::tuple<std::int64_t, int, int>;  // job, attempt, stage
+Key ToKey(const wire::StageKey& key) {
+  return {key.job(), key.attempt(), key.stage()};
+}
+wire::StageKey FromKey(const Key& key) {
+  wire::StageKey out;
+  out.set_job(std::get<0>(key));
+  out.set_attempt(std::get<1>(key));
+  out.set_stage(std::get<2>(key));
+  return out;
+}
+
+std::string RandomHex() {
+  std::uint64_t seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  seed = Mix64(
+      seed, static_cast<std::uint64_t>(::getpid()) << 32 ^ static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&seed)));
+  return fmt::format("{:016x}", seed);
+}
+
+// A folder of our own under the system's temporary one; removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "weir-worker-XXXXXX").string();
+    if (pattern.size() > 80) pattern = "/tmp/weir-worker-XXXXXX";  // the address of an ipc socket has at most 107 bytes
+    if (!::mkdtemp(pattern.data())) throw Failure(ExitCode::kInfrastructure, "{}: can't be made", pattern);
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct RunningStage {
+  wire::Assign assign;
+  bool handed_over = false;  // to the executor
+  bool ended = false;        // it has reported; the report waits for its acknowledgement
+};
+
+struct Report {
+  std::string frame;
+  Clock::time_point sent;
+};
+
+class Daemon {
+ public:
+  explicit Daemon(const DaemonOptions& options)
+      : options_(options),
+        incarnation_(RandomHex()),
+        work_(options.work_folder.empty() ? temporary_.path() + "/work" : options.work_folder),
+        control_(context_, "ipc://" + temporary_.path() + "/control"),
+        coordinator_(std::make_unique<Dealer>(context_, options.coordinator)) {
+    std::error_code error;
+    for (const char* folder : {"/artifacts", "/results"}) {
+      fs::create_directories(work_ + folder, error);
+      if (error) throw Failure(ExitCode::kInfrastructure, "{}{}: can't be made: {}", work_, folder, error.message());
+    }
+  }
+
+  void Run() {
+    StartExecutor();
+    started_ = Clock::now();
+    while (true) {
+      std::vector<PollItem> items(options_.stop_fd >= 0 ? 4 : 3);
+      items[0].socket = control_.get();
+      items[1].socket = coordinator_->get();
+      items[2].fd = transfers_.fd();
+      if (options_.stop_fd >= 0) items[3].fd = options_.stop_fd;
+      Poll(&items, Milliseconds(100));
+      if (options_.stop_fd >= 0 && items[3].readable) break;
+      while (auto envelope = control_.Receive(Milliseconds(0))) OnExecutorFrame(*envelope);
+      for (int i = 0; i < 1000; ++i) {
+        auto bytes = coordinator_->Receive(Milliseconds(0));
+        if (!bytes) break;
+        OnCoordinatorFrame(*bytes);
+      }
+      transfers_.RunFinished();
+      WatchExecutor();
+      Keep();
+    }
+    Shutdown();
+  }
+
+ private:
+  // ---- Executor
+
+  void StartExecutor() {
+    std::vector<std::string> command = options_.executor_command;
+    if (command.empty()) command = {fs::read_symlink("/proc/self/exe").string(), "executor"};
+    for (std::string a :
+         {std::string("--control"), control_.address(), std::string("--bind"), options_.bind_host, std::string("--threads"),
+          fmt::format("{}", options_.threads), std::string("--corun-gain"), fmt::format("{}", options_.corun_gain)}) {
+      command.push_back(std::move(a));
+    }
+    if (options_.emulate) {
+      command.push_back("--emulate-flops");
+      command.push_back(fmt::format("{}", options_.flops));
+    }
+    executor_peer_.clear();
+    bulk_address_.clear();
+    executor_ = std::make_unique<ChildProcess>(command);
+  }
+
+  void OnExecutorFrame(const Envelope& envelope) {
+    std::string error;
+    const auto frame = DecodeFrame(envelope.bytes, &error);
+    if (!frame) {
+      WEIR_LOG(Error, "event=bad_frame from=executor error=\"{}\"", error);
+      return;
+    }
+    switch (frame->type) {
+      case MessageType::kExecutorReady: {
+        wire::ExecutorReady ready;
+        if (!ready.ParseFromString(frame->body) || ready.pid() != executor_->pid()) return;  // of one that has died since
+        executor_peer_ = envelope.peer;
+        bulk_address_ = ready.bulk_address();
+        early_deaths_ = 0;
+        WEIR_LOG(Info, "event=executor_ready pid={} bulk={} torch={}", ready.pid(), bulk_address_, ready.torch_version());
+        SayHello();
+        return;
+      }
+      case MessageType::kProgress: {
+        wire::Progress progress;
+        if (envelope.peer == executor_peer_ && progress.ParseFromString(frame->body) && Live(progress.key())) {
+          coordinator_->Send(envelope.bytes);  // the next one makes a lost one good
+        }
+        return;
+      }
+      case MessageType::kStageDone: {
+        wire::StageDone done;
+        if (envelope.peer == executor_peer_ && done.ParseFromString(frame->body) && Live(done.key()))
+          OnStageDone(std::move(done));
+        return;
+      }
+      case MessageType::kStageFailed: {
+        wire::StageFailed failed;
+        if (envelope.peer == executor_peer_ && failed.ParseFromString(frame->body) && Live(failed.key())) {
+          Fail(ToKey(failed.key()), failed.infrastructure(), failed.error());
+        }
+        return;
+      }
+      default:
+        WEIR_LOG(Warning, "event=unexpected_frame from=executor type={}", static_cast<int>(frame->type));
+    }
+  }
+
+  bool Live(const wire::StageKey& key) const {
+    const auto found = stages_.find(ToKey(key));
+    return found != stages_.end() && !found->second.ended;
+  }
+
+  void OnStageDone(wire::StageDone done) {
+    const Key key = ToKey(done.key());
+    stages_[key].ended = true;
+    if (done.result_path().empty()) return Tell(key, MessageType::kStageDone, done);
+    struct Upload {
+      std::string hash, error;
+    };
+    auto upload = std::make_shared<Upload>();
+    transfers_.Post(
+        [upload, path = done.result_path(), address = artifact_address_] {
+          try {
+            upload->hash = ArtifactClient(address).PutFile(path);
+            ::unlink(path.c_str());
+          } catch (const std::exception& e) {
+            upload->error = e.what();
+          }
+        },
+        [this, upload, key, done]() mutable {
+          if (!stages_.count(key)) return;  // stopped meanwhile
+          if (!upload->error.empty()) return Fail(key, true, "the result can't be uploaded: " + upload->error);
+          done.clear_result_path();
+          done.set_result_artifact(upload->hash);
+          Tell(key, MessageType::kStageDone, done);
+        });
+  }
+
+  void Fail(const Key& key, bool infrastructure, const std::string& error) {
+    if (!stages_.count(key)) return;
+    stages_[key].ended = true;
+    wire::StageFailed failed;
+    *failed.mutable_key() = FromKey(key);
+    failed.set_infrastructure(infrastructure);
+    failed.set_error(error);
+    Tell(key, MessageType::kStageFailed, failed);
+  }
+
+  void WatchExecutor() {
+    const auto how = executor_->HowItEnded();
+    if (!how) return;
+    const std::string what = fmt::format("the executor ended with {}", *how);
+    WEIR_LOG(Error, "event=executor_died {}", what);
+    const bool early = executor_peer_.empty();
+    executor_peer_.clear();
+    bulk_address_.clear();
+    SayHello();  // without a bulk address: not ready for more, and before the failures, which make room for new jobs
+    for (auto& [key, stage] : stages_) {
+      if (!stage.ended) Fail(key, true, what);
+    }
+    if (early && ++early_deaths_ >= kMostEarlyDeaths) {
+      throw Failure(ExitCode::kInfrastructure, "worker {}: {} before it was ready, {} times", options_.name, what, early_deaths_);
+    }
+    StartExecutor();
+  }
+
+  // ---- Coordinator
+
+  template <typename Message>
+  void Tell(const Key& key, MessageType type, const Message& message) {
+    Report& report = reports_[key];
+    report.frame = Encode(type, message);
+    report.sent = Clock::now();
+    coordinator_->Send(report.frame);
+  }
+
+  void SayHello() {
+    wire::Hello hello;
+    hello.set_worker(options_.name);
+    hello.set_incarnation(incarnation_);
+    hello.set_version(options_.version);
+    hello.set_flops(options_.flops);
+    hello.set_memory_bytes(options_.memory_bytes);
+    hello.set_bandwidth(options_.bandwidth);
+    hello.set_latency(options_.latency);
+    hello.set_corun_gain(options_.corun_gain);
+    hello.set_max_residents(options_.max_residents);
+    hello.set_bulk_address(bulk_address_);
+    hello.set_emulated(options_.emulate);
+    hello.set_device(options_.device);
+    for (const auto& [key, stage] : stages_) *hello.add_running() = FromKey(key);
+    coordinator_->Send(Encode(MessageType::kHello, hello));
+    hello_sent_ = Clock::now();
+  }
+
+  void Keep() {
+    if (!known_) {
+      if (SecondsSince(hello_sent_) >= 1 && !executor_peer_.empty()) SayHello();
+      if (!ever_known_ && SecondsSince(started_) > options_.connect_timeout && !executor_peer_.empty()) {
+        throw Failure(ExitCode::kUnreachable, "coordinator at {}: no answer within {:g} s", options_.coordinator,
+                      options_.connect_timeout);
+      }
+      return;
+    }
+    if (SecondsSince(heard_) > kSilenceSeconds) {
+      WEIR_LOG(Warning, "event=coordinator_silent seconds={:.1f}", SecondsSince(heard_));
+      known_ = false;
+      return;
+    }
+    if (SecondsSince(beat_sent_) >= kHeartbeatSeconds) {
+      wire::Heartbeat beat;
+      beat.set_sequence(++sequence_);
+      for (const auto& [key, stage] : stages_) *beat.add_running() = FromKey(key);
+      coordinator_->Send(Encode(MessageType::kHeartbeat, beat));
+      beat_sent_ = Clock::now();
+    }
+    for (auto& [key, report] : reports_) {
+      if (SecondsSince(report.sent) < kRepeatSeconds) continue;
+      coordinator_->Send(report.frame);
+      report.sent = Clock::now();
+    }
+  }
+
+  void OnCoordinatorFrame(const std::string& bytes) {
+    std::string error;
+    const auto frame = DecodeFrame(bytes, &error);
+    if (!frame) {
+      WEIR_LOG(Error, "event=bad_frame from=coordinator error=\"{}\"", error);
+      return;
+    }
+    heard_ = Clock::now();
+    switch (frame->type) {
+      case MessageType::kHelloAck: {
+        wire::HelloAck ack;
+        if (ack.ParseFromString(frame->body)) OnHelloAck(ack);
+        return;
+      }
+      case MessageType::kHeartbeatAck: {
+        wire::HeartbeatAck ack;
+        if (ack.ParseFromString(frame->body) && ack.unknown() && known_) {
+          known_ = false;
+          SayHello();
+        }
+        return;
+      }
+      case MessageType::kAssign: {
+        wire::Assign assign;
+        if (assign.ParseFromString(frame->body)) OnAssign(std::move(assign));
+        return;
+      }
+      case MessageType::kStop: {
+        wire::Stop stop;
+        if (stop.ParseFromString(frame->body)) OnStop(stop);
+        return;
+      }
+      case MessageType::kStageAck: {
+        wire::StageAck ack;
+        if (!ack.ParseFromString(frame->body)) return;
+        reports_.erase(ToKey(ack.key()));
+        stages_.erase(ToKey(ack.key()));
+        return;
+      }
+      case MessageType::kErrorReply: {
+        wire::ErrorReply reply;
+        if (reply.ParseFromString(frame->body)) WEIR_LOG(Error, "event=coordinator_error error=\"{}\"", reply.error());
+        return;
+      }
+      default:
+        WEIR_LOG(Warning, "event=unexpected_frame from=coordinator type={}", static_cast<int>(frame->type));
+    }
+  }
+
+  void OnHelloAck(const wire::HelloAck& ack) {
+    if (!ack.refused().empty()) {
+      if (ever_known_ || SecondsSince(started_) > kRefusedSeconds) {
+        throw Failure(ExitCode::kNotFound, "coordinator at {}: {}", options_.coordinator, ack.refused());
+      }
+      return;
+    }
+    if (!known_) WEIR_LOG(Info, "event=connected coordinator={} worker_id={}", options_.coordinator, ack.worker_id());
+    known_ = ever_known_ = true;
+    artifact_address_ = ReachableFrom(ack.artifact_address(), options_.coordinator);
+  }
+
+  void OnAssign(wire::Assign assign) {
+    const Key key = ToKey(assign.key());
+    wire::AssignAck ack;
+    *ack.mutable_key() = assign.key();
+    coordinator_->Send(Encode(MessageType::kAssignAck, ack));
+    if (!stages_.emplace(key, RunningStage{.assign = assign}).second) return;  // a repeat
+    WEIR_LOG(Info, "event=assigned job={} attempt={} stage={} of={}", assign.key().job(), assign.key().attempt(),
+             assign.key().stage(), assign.num_stages());
+    auto error = std::make_shared<std::string>();
+    const wire::DataSpec& data = assign.train().data();
+    std::vector<std::string> hashes = {assign.model_artifact(), data.artifact()};
+    if (!data.labels().empty()) hashes.push_back(data.labels());
+    transfers_.Post(
+        [error, hashes, address = artifact_address_, folder = work_ + "/artifacts/"] {
+          try {
+            std::optional<ArtifactClient> client;
+            for (const std::string& hash : hashes) {
+              if (fs::exists(folder + hash)) continue;  // complete: files appear under their name once checked
+              if (!client) client.emplace(address);
+              client->GetFile(hash, folder + hash);
+            }
+          } catch (const std::exception& e) {
+            *error = e.what();
+          }
+        },
+        [this, key, error] {
+          const auto found = stages_.find(key);
+          if (found == stages_.end() || found->second.ended) return;
+          if (!error->empty()) return Fail(key, true, *error);
+          HandOver(key, &found->second);
+        });
+  }
+
+  void HandOver(const Key& key, RunningStage* stage) {
+    if (executor_peer_.empty()) return Fail(key, true, "the executor isn't there");
+    const wire::Assign& assign = stage->assign;
+    const wire::DataSpec& data = assign.train().data();
+    wire::RunStage run;
+    *run.mutable_assign() = assign;
+    run.set_model_path(work_ + "/artifacts/" + assign.model_artifact());
+    run.set_data_path(work_ + "/artifacts/" + data.artifact());
+    if (!data.labels().empty()) run.set_labels_path(work_ + "/artifacts/" + data.labels());
+    run.set_result_path(fmt::format("{}/results/job{}-attempt{}-stage{}.pt", work_, assign.key().job(), assign.key().attempt(),
+                                    assign.key().stage()));
+    stage->handed_over = true;
+    if (control_.Send(executor_peer_, Encode(MessageType::kRunStage, run)) != SendResult::kSent)
+      Fail(key, true, "the executor doesn't answer");
+  }
+
+  void OnStop(const wire::Stop& stop) {
+    bool handed_over = false, any = false;
+    for (auto it = stages_.begin(); it != stages_.end();) {
+      if (std::get<0>(it->first) == stop.key().job() && std::get<1>(it->first) == stop.key().attempt()) {
+        any = true;
+        handed_over |= it->second.handed_over && !it->second.ended;
+        reports_.erase(it->first);
+        it = stages_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+    if (any) WEIR_LOG(Info, "event=stop job={} attempt={} reason=\"{}\"", stop.key().job(), stop.key().attempt(), stop.reason());
+    if (handed_over && !executor_peer_.empty()) control_.Send(executor_peer_, Encode(MessageType::kStop, stop));
+  }
+
+  void Shutdown() {
+    WEIR_LOG(Info, "event=stopping");
+    wire::Bye bye;
+    bye.set_reason("shut down");
+    const std::string frame = Encode(MessageType::kBye, bye);
+    coordinator_->Send(frame);
+    if (!executor_peer_.empty()) control_.Send(executor_peer_, frame);
+    executor_->Stop(executor_peer_.empty() ? 0 : 3);
+  }
+
+  const DaemonOptions& options_;
+  const std::string incarnation_;
+  TemporaryFolder temporary_;
+  const std::string work_;
+  Context context_;
+  Router control_;
+  std::unique_ptr<Dealer> coordinator_;
+  std::unique_ptr<ChildProcess> executor_;
+  std::string executor_peer_;  // empty until it is ready
+  std::string bulk_address_;
+  int early_deaths_ = 0;
+  std::map<Key, RunningStage> stages_;
+  std::map<Key, Report> reports_;  // not acknowledged
+  std::string artifact_address_;
+  bool known_ = false;  // the coordinator has answered our Hello and knows us since
+  bool ever_known_ = false;
+  std::uint64_t sequence_ = 0;
+  Clock::time_point started_, hello_sent_, beat_sent_, heard_ = Clock::now();
+  Background transfers_;  // last: its thread ends first
+};
+
+}  // namespace
+
+void ReadDaemonConfig(const std::string& path, DaemonOptions* options) {
+  const Yaml root = Yaml::ParseFile(path);
+  options->name = root.String("name", options->name);
+  options->coordinator = root.String("coordinator", options->coordinator);
+  options->flops = root.Quantity("flops", options->flops, Unit::kFlopPerSecond);
+  options->memory_bytes = root.Quantity("memory", options->memory_bytes, Unit::kBytes);
+  options->bandwidth = root.Quantity("bandwidth", options->bandwidth, Unit::kBytesPerSecond);
+  options->latency = root.Quantity("latency", options->latency, Unit::kSeconds);
+  options->corun_gain = root.Double("corun_gain", options->corun_gain, 0, 10);
+  options->max_residents = static_cast<int>(root.Int("max_residents", options->max_residents, 1, 64));
+  options->emulate = root.Bool("emulate", options->emulate);
+  options->threads = static_cast<int>(root.Int("threads", options->threads, 1, 1024));
+  options->work_folder = root.String("work_folder", options->work_folder);
+  options->bind_host = root.String("bind_host", options->bind_host);
+  root.Finish();
+}
+
+void RunDaemon(const DaemonOptions& options) {
+  const auto require = [](bool ok, const char* what, double got) {
+    if (!ok) throw Invalid("worker: {}, got {:g}", what, got);
+  };
+  if (options.name.empty() || options.name.size() > 100)
+    throw Invalid("worker: its name must have 1 to 100 characters, got '{}'", options.name);
+  require(std::isfinite(options.flops) && options.flops > 0, "flops must be > 0", options.flops);
+  require(std::isfinite(options.memory_bytes) && options.memory_bytes > 0, "memory must be > 0", options.memory_bytes);
+  require(std::isfinite(options.bandwidth) && options.bandwidth > 0, "bandwidth must be > 0", options.bandwidth);
+  require(std::isfinite(options.latency) && options.latency >= 0, "latency must be >= 0", options.latency);
+  require(options.max_residents >= 1, "max_residents must be >= 1", options.max_residents);
+  Daemon(options).Run();
+}
+
+}  // namespace weir::worker
