@@ -14,7 +14,8 @@
 namespace weir::partitioner {
 namespace {
 
-constexpr double kWidening = 1.05;  // step by which the balance window gives way
+constexpr int kMaxBisectedUnits = 20'000;  // beyond, refinement of the order DP alone keeps to the time budget
+constexpr double kWidening = 1.05;         // step by which the balance window gives way
 
 struct Candidate {
   std::vector<int> part_of;  // by unit
@@ -49,6 +50,7 @@ std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits,
     std::vector<int> refined = best->part_of;
     if (RefineByFlow(graph, limits, objective, &refined)) offer(std::move(refined), "flow");
   }
+  if (graph.size() > kMaxBisectedUnits && best) return best;
   if (auto parts = BisectByFlow(graph, limits, objective)) {
     RefineByFlow(graph, limits, objective, &*parts);
     offer(std::move(*parts), "flow");
