@@ -86,11 +86,23 @@ class Generator {
     std::vector<double> before(k_ + 1, 0);  // memory of the first q
     for (int i = 0; i < k_; ++i) before[i + 1] = before[i] + spec_.subgraphs[i].memory_bytes;
     Placement placement(k_);
+    const double m = spec_.micro_batches;
+    const auto nic = [&](std::size_t f) { return state_.worker(free_[f]).bandwidth / loads_[free_[f]].cut_jobs; };
     for (int q = 1; q < k_; ++q) {
+      // Communication alone bounds T from below: most pairs fall without being priced.
+      double cut = 0, largest = 0;
+      for (const ArcSpec& arc : spec_.arcs) {
+        if (arc.from >= q || arc.to < q) continue;
+        cut += arc.bytes;
+        largest = std::max(largest, arc.bytes);
+      }
+      const double moved =
+          (2 * largest + (m - 1) * (state_.options().physical ? 1 : 2) * cut) / m * job_.time_factor * (1 - 1e-9);
       for (std::size_t x = 0; x < most; ++x) {
         if (before[q] > room_[x]) continue;
         for (std::size_t y = 0; y < most; ++y) {
           if (x == y || before[k_] - before[q] > room_[y]) continue;
+          if (moved >= 1.3 * least_ * std::min(nic(x), nic(y))) continue;
           std::fill(placement.begin(), placement.begin() + q, free_[x]);
           std::fill(placement.begin() + q, placement.end(), free_[y]);
           const double time = Time(placement);
