@@ -11,9 +11,10 @@
 
 namespace weir {
 
-// A cluster of the config (uniform) or, for the share `random_clusters`, one whose workers are drawn from all of them with speed
-// scaled by e^N(0, 0.5), memory by 0.35 .. 1.2, bandwidth by e^N(0, 0.7); a load and a number of jobs, uniform in their ranges;
-// sizes scaled in time by a factor of 1/300 .. 1 (log-uniform) for half of the random ones, so that short jobs are seen too.
+// A cluster of the config (uniform), a load and a number of jobs, uniform in their ranges. For the share `random_clusters` a
+// cluster whose workers are drawn from all of the config's: their number log-uniform, speed times e^N(0, 0.5), memory times 0.35
+// .. 1.2, bandwidth times e^N(0, 0.7). For half of these all compute (and the work of jobs) is scaled by 1/300 .. 1, so that
+// links are fast beside it; for half the durations are scaled by 1/300 .. 1. More jobs where there are more than 8 workers.
 EpisodeSource TrainingEpisodes(const TrainConfig& config);
 
 // The cells of validation: cluster x load; seed i of a cell is its i-th episode. Disjoint from training.

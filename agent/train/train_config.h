@@ -27,7 +27,7 @@ struct TrainConfig {
   double load_low = 0.5, load_high = 0.9;
   int jobs_low = 40, jobs_high = 100;
   double random_clusters = 0.25;  // share of episodes on a random cluster, see episodes.h
-  int random_workers_low = 3, random_workers_high = 10;
+  int random_workers_low = 3, random_workers_high = 32;
 
   struct Imitation {
     std::string teacher = "rule";

@@ -34,8 +34,9 @@ struct Loss {
 struct StepStats {
   double loss = 0, entropy = 0, kl = 0, agreement = 0, value_loss = 0;  // sums over samples
   double gradient_norm = 0;
+  double samples = 0;
   void Add(const StepStats& o) {
-    loss += o.loss, entropy += o.entropy, kl += o.kl, agreement += o.agreement, value_loss += o.value_loss;
+    loss += o.loss, entropy += o.entropy, kl += o.kl, agreement += o.agreement, value_loss += o.value_loss, samples += o.samples;
   }
 };
 
@@ -224,6 +225,7 @@ class Trainer {
         s.kl = (ratio - 1 - difference).sum().item<double>();
         s.value_loss = value_loss.sum().item<double>();
       }
+      s.samples = end - begin;
       s.loss = total.item<double>();
       s.entropy = entropy.sum().item<double>();
       if (step) (total / n).backward();
@@ -355,7 +357,7 @@ class Trainer {
         std::iota(all.begin(), all.end(), 0);
         agreement_ = Minibatch(fresh, all, Loss{true}, false).agreement / static_cast<double>(all.size());
       }
-      const double n = static_cast<double>(std::max<std::size_t>(1, store.samples.size()));
+      const double n = std::max(1.0, stats.samples);
       Progress(fmt::format("imitation round={}/{} samples={} unmatched={:.4f} loss={:.4f} agreement={:.4f} entropy={:.4f}",
                            round + 1, c.rounds, store.samples.size(), share, stats.loss / n, agreement_, stats.entropy / n));
       Plot("imitation/loss", round, stats.loss / n);
@@ -408,7 +410,7 @@ class Trainer {
       const std::uint64_t shuffle = (std::uint64_t{1} << 40) + static_cast<std::uint64_t>(update_ * c.passes + passes);
       stats = Pass(store, Stream(kShuffleStream, shuffle), c.minibatch, loss, c.kl_stop, &stopped);
     }
-    const double n = static_cast<double>(std::max<std::size_t>(1, store.samples.size()));
+    const double n = std::max(1.0, stats.samples);
     Progress(fmt::format(
         "ppo update={}/{} samples={} mean_jct={:.1f} advantage={:.4f} kl={:.5f} entropy={:.4f} value_loss={:.4f} gradient={:.3f} "
         "passes={} learn_seconds={:.1f}",
