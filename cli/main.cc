@@ -16,6 +16,7 @@ int Run(int argc, char** argv) {
   app.set_help_all_flag("--help-all", "Help of every verb");
   AddCompare(app);
   AddCoordinator(app);
+  AddDemo(app);
   AddExecutor(app);
   AddInspect(app);
   AddJobVerbs(app);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/remote.h"
+#include "cli/submit_job.h"
 #include "cli/verbs.h"
 #include "coordinator/planning.h"
 #include "env/core/units.h"
@@ -64,55 +65,36 @@ std::optional<coordinator::JobPlan> CheckLocally(const worker::JobFile& job, con
   return coordinator::PlanJob(plan);
 }
 
+void DryRun(const worker::JobFile& job, bool json) {
+  const auto plan = CheckLocally(job, ToRequest(job), /*full=*/true);
+  if (json) {
+    std::printf("%s\n", nlohmann::ordered_json{{"schema_version", 1},
+                                               {"name", job.name},
+                                               {"iterations", plan->spec.iterations},
+                                               {"flop_per_iteration", plan->spec.total_flop()},
+                                               {"memory_bytes", plan->spec.total_memory_bytes()},
+                                               {"warnings", plan->warnings}}
+                            .dump()
+                            .c_str());
+  } else {
+    std::printf("%s: ok, %.0f iterations of %sFLOP, %s\n", job.name.c_str(), plan->spec.iterations,
+                FormatCount(plan->spec.total_flop()).c_str(), FormatBytes(plan->spec.total_memory_bytes()).c_str());
+  }
+}
+
 void Run(const Options& o) {
   const worker::JobFile job = worker::ReadJobFile(o.file);
-  wire::SubmitRequest request = ToRequest(job);
-  const auto plan = CheckLocally(job, request, o.dry_run);
-  if (o.dry_run) {
-    if (o.json) {
-      std::printf("%s\n", nlohmann::ordered_json{{"schema_version", 1},
-                                                 {"name", job.name},
-                                                 {"iterations", plan->spec.iterations},
-                                                 {"flop_per_iteration", plan->spec.total_flop()},
-                                                 {"memory_bytes", plan->spec.total_memory_bytes()},
-                                                 {"warnings", plan->warnings}}
-                              .dump()
-                              .c_str());
-    } else {
-      std::printf("%s: ok, %.0f iterations of %sFLOP, %s\n", job.name.c_str(), plan->spec.iterations,
-                  FormatCount(plan->spec.total_flop()).c_str(), FormatBytes(plan->spec.total_memory_bytes()).c_str());
-    }
-    return;
-  }
-
-  worker::Client client(o.coordinator);
-  worker::ArtifactClient artifacts(worker::ArtifactAddress(&client));
-  request.set_model_artifact(artifacts.PutFile(job.model_path));
-  wire::DataSpec* data = request.mutable_train()->mutable_data();
-  data->set_artifact(artifacts.PutFile(job.data_path));
-  if (!job.labels_path.empty()) data->set_labels(artifacts.PutFile(job.labels_path));
-  request.set_request_id(o.request_id.empty() ? RandomId() : o.request_id);
-
-  worker::Client patient(o.coordinator, worker::Milliseconds(120000));  // the answer comes once the model is read and cut
-  const auto reply =
-      patient.Call<wire::SubmitReply>(worker::MessageType::kSubmitRequest, request, worker::MessageType::kSubmitReply);
-  if (!reply.error().empty()) throw Error(static_cast<ExitCode>(reply.exit_code()), reply.error());
-  if (!o.quiet) {
-    for (const std::string& warning : reply.warnings()) std::fprintf(stderr, "weir: warning: %s\n", warning.c_str());
-  }
-  if (!o.wait) {
-    if (o.json) {
-      std::printf("%s\n", nlohmann::ordered_json{{"schema_version", 1}, {"job", reply.job()}}.dump().c_str());
-    } else {
-      std::printf("%lld\n", static_cast<long long>(reply.job()));
-    }
-    return;
-  }
+  if (o.dry_run) return DryRun(job, o.json);
+  const std::int64_t id = SubmitJob(job, o.coordinator, o.request_id, o.quiet);
   if (!o.json) {
-    std::printf("%lld\n", static_cast<long long>(reply.job()));
+    std::printf("%lld\n", static_cast<long long>(id));
     std::fflush(stdout);
+  } else if (!o.wait) {
+    std::printf("%s\n", nlohmann::ordered_json{{"schema_version", 1}, {"job", id}}.dump().c_str());
   }
-  const wire::JobInfo info = WaitForJob(&client, reply.job(), o.timeout, o.quiet);
+  if (!o.wait) return;
+  worker::Client client(o.coordinator);
+  const wire::JobInfo info = WaitForJob(&client, id, o.timeout, o.quiet);
   if (o.json) {
     nlohmann::ordered_json out = {{"schema_version", 1}};
     out.update(ToJson(info, false));
@@ -122,6 +104,26 @@ void Run(const Options& o) {
 }
 
 }  // namespace
+
+std::int64_t SubmitJob(const worker::JobFile& job, const std::string& coordinator, const std::string& request_id, bool quiet) {
+  wire::SubmitRequest request = ToRequest(job);
+  CheckLocally(job, request, /*full=*/false);
+  worker::Client client(coordinator);
+  worker::ArtifactClient artifacts(worker::ArtifactAddress(&client));
+  request.set_model_artifact(artifacts.PutFile(job.model_path));
+  wire::DataSpec* data = request.mutable_train()->mutable_data();
+  data->set_artifact(artifacts.PutFile(job.data_path));
+  if (!job.labels_path.empty()) data->set_labels(artifacts.PutFile(job.labels_path));
+  request.set_request_id(request_id.empty() ? RandomId() : request_id);
+  worker::Client patient(coordinator, worker::Milliseconds(120000));  // the answer comes once the model is read and cut
+  const auto reply =
+      patient.Call<wire::SubmitReply>(worker::MessageType::kSubmitRequest, request, worker::MessageType::kSubmitReply);
+  if (!reply.error().empty()) throw Error(static_cast<ExitCode>(reply.exit_code()), reply.error());
+  if (!quiet) {
+    for (const std::string& warning : reply.warnings()) std::fprintf(stderr, "weir: warning: %s\n", warning.c_str());
+  }
+  return reply.job();
+}
 
 void AddSubmit(CLI::App& app) {
   static Options o;

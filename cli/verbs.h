@@ -21,6 +21,7 @@ struct VerbExit {
 
 void AddCompare(CLI::App& app);
 void AddCoordinator(CLI::App& app);
+void AddDemo(CLI::App& app);
 void AddExecutor(CLI::App& app);
 void AddInspect(CLI::App& app);
 void AddJobVerbs(CLI::App& app);

@@ -201,6 +201,9 @@ class Executor {
       wire::StageDone done;
       *done.mutable_key() = key;
       done.set_final_loss(result.final_loss);
+      for (std::size_t i = result.losses.size() > 20 ? result.losses.size() - 20 : 0; i < result.losses.size(); ++i) {
+        done.add_last_losses(result.losses[i]);
+      }
       done.set_accuracy(result.accuracy);
       done.set_held_out_samples(result.held_out_samples);
       done.set_compute_seconds(result.compute_seconds);

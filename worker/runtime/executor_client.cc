@@ -1,8 +1,9 @@
-// The side of the executor that needs no LibTorch: sets the environment, loads the library, calls it.
+// The side of the runtime that needs no LibTorch: sets the environment, loads the library, calls it.
 #include <cstdlib>
 
 #include "env/core/plugin.h"
 #include "worker/runtime/executor.h"
+#include "worker/runtime/held_out.h"
 
 namespace weir::worker {
 
@@ -12,6 +13,11 @@ int RunExecutor(const ExecutorOptions& options) {
   ::setenv("OMP_NUM_THREADS", threads.c_str(), 1);
   ::setenv("OPENBLAS_NUM_THREADS", threads.c_str(), 1);
   return TorchFunction<int(const ExecutorOptions*)>("weir_torch_run_executor")(&options);
+}
+
+double HeldOutAccuracy(const std::string& torchscript_path, const Dataset& data, double holdout, std::uint64_t seed) {
+  return TorchFunction<double(const std::string&, const Dataset&, double, std::uint64_t)>("weir_torch_held_out_accuracy")(torchscript_path, data,
+                                                                                                                      holdout, seed);
 }
 
 }  // namespace weir::worker
