@@ -14,7 +14,7 @@ void AddTrain(CLI::App& app) {
     std::string config, out, tensorboard;
     bool resume = false, json = false, quiet = false;
     double minutes = 0;
-    int threads = 0;
+    int threads = 0, stop_after = 0;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* verb = app.add_subcommand("train", "Train a policy in the simulator");
@@ -22,6 +22,8 @@ void AddTrain(CLI::App& app) {
   verb->add_option("--out", flags->out, "Policy file to write; checkpoints go beside it (default: <config>.weirpolicy here)");
   verb->add_flag("--resume", flags->resume, "Go on from the checkpoint beside --out");
   verb->add_option("--minutes", flags->minutes, "Stop after about that much wall time")->check(CLI::PositiveNumber);
+  verb->add_option("--stop-after", flags->stop_after, "Stop after that many updates in all, on the schedules of the whole run")
+      ->check(CLI::PositiveNumber);
   verb->add_option("--threads", flags->threads, "Threads; results don't depend on it (default: all cores)")
       ->check(CLI::Range(1, 1024));
   verb->add_option("--tensorboard", flags->tensorboard, "Write TensorBoard event files into this folder");
@@ -34,6 +36,7 @@ void AddTrain(CLI::App& app) {
     options.resume = flags->resume;
     options.minutes = flags->minutes;
     options.threads = flags->threads;
+    options.stop_after = flags->stop_after;
     options.tensorboard = flags->tensorboard;
     options.progress = !flags->quiet;
     const TrainReport report = Train(options);

@@ -1,5 +1,7 @@
 #include "agent/policy/policy_file.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 
@@ -92,10 +94,12 @@ PolicyFile DecodePolicy(std::string_view content, const std::string& source) {
   const std::string_view body = content.substr(0, content.size() - kHashBytes);
   const std::string_view stored = content.substr(body.size());
   const std::string computed = ContentHash(body);
+  if (!std::all_of(stored.begin(), stored.end(), [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; })) {
+    throw Invalid("{}: truncated policy file: expected a content hash at its end, found none in {} bytes", source,
+                  content.size());
+  }
   if (stored != computed) {
-    std::string shown(stored.substr(0, 12));
-    for (char& c : shown) c = std::isxdigit(static_cast<unsigned char>(c)) ? c : '?';
-    throw Invalid("{}: damaged or truncated policy file: its content hash should be {}, found {}", source, shown,
+    throw Invalid("{}: damaged policy file: its content hash must be {}, found {}", source, stored.substr(0, 12),
                   computed.substr(0, 12));
   }
   PolicyFile policy;

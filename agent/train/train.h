@@ -16,6 +16,7 @@ struct TrainOptions {
   std::string out;          // policy file; checkpoints go to out + ".ckpt"
   bool resume = false;      // go on from the checkpoint; refused where the config differs
   double minutes = 0;       // stop after about that much wall time; 0: no limit
+  int stop_after = 0;       // stop after that many PPO updates in all, with the schedules of the config's number; 0: no limit
   int threads = 0;          // 0: all cores
   std::string tensorboard;  // folder for event files; empty: none
   bool progress = true;     // lines on stderr

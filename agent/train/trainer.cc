@@ -137,6 +137,7 @@ class Trainer {
       SaveCheckpoint();
     }
     while (update_ < config_.ppo.updates && since_best_ < config_.validation.patience) {
+      if (options_.stop_after > 0 && update_ >= options_.stop_after) break;
       if (OutOfTime()) {
         report_.out_of_time = true;
         break;
