@@ -20,7 +20,9 @@ int Run(int argc, char** argv) {
   AddInspect(app);
   AddJobVerbs(app);
   AddPartition(app);
+  AddPolicy(app);
   AddSimulate(app);
+  AddTrain(app);
   AddSubmit(app);
   AddUp(app);
   AddVersion(app);

@@ -33,7 +33,8 @@ void PrintJson(const OperatorGraph& graph, const PartPlan& plan, const std::stri
                                 {"cut_bytes", plan.partition.cut_bytes},
                                 {"balance", plan.partition.balance},
                                 {"balance_widened", plan.partition.widened},
-                                {"method", plan.partition.method}};
+                                {"method", plan.partition.method},
+                                {"optimal", plan.partition.optimal}};
   for (const PartSummary& part : plan.parts) {
     out["parts"].push_back({{"operators", part.num_operators},
                             {"forward_flop", part.forward_flop},
@@ -86,10 +87,11 @@ void PrintDot(const OperatorGraph& graph, const PartPlan& plan) {
 
 void PrintTable(const OperatorGraph& graph, const PartPlan& plan, const std::string& objective) {
   const Partition& partition = plan.partition;
-  std::printf("%s, batch %lld: %d part%s, %s cross (%s, gradients included), balance %.2f%s, by %s\n", graph.name.c_str(),
+  std::printf("%s, batch %lld: %d part%s, %s cross (%s, gradients included), balance %.2f%s, by %s%s\n", graph.name.c_str(),
               static_cast<long long>(graph.batch), partition.num_parts, partition.num_parts == 1 ? "" : "s",
               FormatBytes(static_cast<double>(partition.cut_bytes)).c_str(), objective.c_str(), partition.balance,
-              partition.widened ? " (beyond the slack)" : "", partition.method.c_str());
+              partition.widened ? " (beyond the slack)" : "", partition.method.c_str(),
+              partition.optimal && partition.num_parts > 1 ? ", optimal" : "");
   std::printf("%4s %10s %12s %12s %12s %12s\n", "part", "operators", "FLOP fwd", "FLOP bwd", "parameters", "memory");
   for (std::size_t p = 0; p < plan.parts.size(); ++p) {
     const PartSummary& part = plan.parts[p];

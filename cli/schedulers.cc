@@ -3,11 +3,23 @@
 #include <algorithm>
 
 #include "agent/baselines/baselines.h"
+#include "agent/policy/policy.h"
 #include "env/core/error.h"
+#include "env/core/yaml.h"
 
 namespace weir::cli {
 
 std::unique_ptr<Scheduler> MakeScheduler(const std::string& name, const SchedulerOptions& options) {
+  if (name == "policy") return LoadPolicy(DefaultPolicyPath());
+  if (name.starts_with("policy:")) return LoadPolicy(name.substr(7));
+  const std::vector<std::string>& known = BaselineNames();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    std::vector<std::string> all = known;
+    all.push_back("policy");
+    const std::string nearest = NearestName(name, all);
+    throw Invalid("unknown scheduler '{}'{} (known: {}, policy:FILE)", name,
+                  nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest), fmt::join(all, ", "));
+  }
   return MakeBaseline(name);
 }
 

@@ -99,7 +99,8 @@ void RunSimulate(const SimulateFlags& flags) {
   if (!flags.placements.empty()) WriteFileAtomically(flags.placements, FormatPlacementLog(simulator.actions()));
   if (flags.json) std::fputs(ToJson(simulator.records(), name, unplaceable).c_str(), stdout);
   if (!left.empty()) {
-    throw Failure(ExitCode::kNotPlaceable, "simulate: {} jobs are never placed to their end by {}: {}", left.size(), name, JoinIds(left));
+    throw Failure(ExitCode::kNotPlaceable, "simulate: {} jobs are never placed to their end by {}: {}", left.size(), name,
+                  JoinIds(left));
   }
   if (!flags.json) std::fputs(FormatResult(simulator.records()).c_str(), stdout);
   if (!unplaceable.empty()) {

@@ -86,11 +86,23 @@ class Generator {
     std::vector<double> before(k_ + 1, 0);  // memory of the first q
     for (int i = 0; i < k_; ++i) before[i + 1] = before[i] + spec_.subgraphs[i].memory_bytes;
     Placement placement(k_);
+    const double m = spec_.micro_batches;
+    const auto nic = [&](std::size_t f) { return state_.worker(free_[f]).bandwidth / loads_[free_[f]].cut_jobs; };
     for (int q = 1; q < k_; ++q) {
+      // Communication alone bounds T from below: most pairs fall without being priced.
+      double cut = 0, largest = 0;
+      for (const ArcSpec& arc : spec_.arcs) {
+        if (arc.from >= q || arc.to < q) continue;
+        cut += arc.bytes;
+        largest = std::max(largest, arc.bytes);
+      }
+      const double moved =
+          (2 * largest + (m - 1) * (state_.options().physical ? 1 : 2) * cut) / m * job_.time_factor * (1 - 1e-9);
       for (std::size_t x = 0; x < most; ++x) {
         if (before[q] > room_[x]) continue;
         for (std::size_t y = 0; y < most; ++y) {
           if (x == y || before[k_] - before[q] > room_[y]) continue;
+          if (moved >= 1.3 * least_ * std::min(nic(x), nic(y))) continue;
           std::fill(placement.begin(), placement.begin() + q, free_[x]);
           std::fill(placement.begin() + q, placement.end(), free_[y]);
           const double time = Time(placement);
@@ -103,32 +115,40 @@ class Generator {
   void Beam(std::size_t most) {
     most = std::min(most, free_.size());
     const std::size_t width = wide_ ? 12 : 4;
-    struct State {
-      Placement placement;
-      double time = 0;
+    // A state of depth i is i workers in a row of `rows`, k_ wide; `longer` holds (T, parent, worker) in the order of generation.
+    struct Longer {
+      double time;
+      std::size_t parent, at;
     };
-    std::vector<State> beam(1), next;
+    std::vector<WorkerId> rows(width * k_), next_rows(width * k_), trial(k_);
+    std::vector<double> times(1, 0.0);
+    std::vector<Longer> longer;
     for (int i = 0; i < k_; ++i) {
-      next.clear();
-      for (const State& state : beam) {
+      longer.clear();
+      for (std::size_t parent = 0; parent < times.size(); ++parent) {
+        std::copy_n(rows.begin() + parent * k_, i, trial.begin());
         for (std::size_t f = 0; f < most; ++f) {
           double need = spec_.subgraphs[i].memory_bytes;
-          for (int j = 0; j < i; ++j) need += state.placement[j] == free_[f] ? spec_.subgraphs[j].memory_bytes : 0;
+          for (int j = 0; j < i; ++j) need += trial[j] == free_[f] ? spec_.subgraphs[j].memory_bytes : 0;
           if (need > room_[f]) continue;
-          State longer{state.placement, 0};
-          longer.placement.push_back(free_[f]);
-          longer.time = Time(longer.placement);
-          next.push_back(std::move(longer));
+          trial[i] = free_[f];
+          longer.push_back({Time(std::span(trial).first(i + 1)), parent, f});
         }
       }
-      std::stable_sort(next.begin(), next.end(), [](const State& a, const State& b) { return a.time < b.time; });
-      if (next.size() > width) next.resize(width);
-      std::swap(beam, next);
+      std::stable_sort(longer.begin(), longer.end(), [](const Longer& a, const Longer& b) { return a.time < b.time; });
+      if (longer.size() > width) longer.resize(width);
+      times.resize(longer.size());
+      for (std::size_t n = 0; n < longer.size(); ++n) {
+        std::copy_n(rows.begin() + longer[n].parent * k_, i, next_rows.begin() + n * k_);
+        next_rows[n * k_ + i] = free_[longer[n].at];
+        times[n] = longer[n].time;
+      }
+      std::swap(rows, next_rows);
     }
-    for (State& state : beam) {
-      if (state.placement.size() != static_cast<std::size_t>(k_)) continue;
-      const int used = CountDistinct(state.placement);
-      Add(std::move(state.placement), state.time, used);
+    for (std::size_t n = 0; n < times.size(); ++n) {
+      Placement placement(rows.begin() + n * k_, rows.begin() + (n + 1) * k_);
+      const int used = CountDistinct(placement);
+      Add(std::move(placement), times[n], used);
     }
   }
 

@@ -75,8 +75,8 @@ class ClusterState {
   std::span<const JobId> residents(WorkerId w) const { return residents_[w]; }  // ascending
   // A hash of specs and availability: equal clusters, equal hash.
   std::uint64_t cluster_hash() const { return cluster_hash_; }
-  double total_flops() const;                                                   // over available workers
-  int total_slots() const;                                                      // sum of max_residents over available workers
+  double total_flops() const;  // over available workers
+  int total_slots() const;     // sum of max_residents over available workers
   WorkerId AddWorker(WorkerSpec spec);
   // Drains (false) or resumes (true) a worker; residents run on.
   void SetWorkerAvailable(WorkerId w, bool available);

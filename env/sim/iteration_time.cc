@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "env/core/check.h"
 
@@ -10,37 +11,37 @@ namespace {
 
 constexpr int kInline = 32;  // subgraphs handled without allocation
 
-// Scratch for one value per subgraph.
+// Scratch for one value per subgraph, 0 at start.
 class PerSubgraph {
  public:
   explicit PerSubgraph(int n) {
-    if (n > kInline) more_.resize(n);
-    data_ = n > kInline ? more_.data() : inline_.data();
-    std::fill(data_, data_ + n, 0.0);
+    if (n > kInline) [[unlikely]] {
+      more_ = std::make_unique<double[]>(n);
+      data_ = more_.get();
+    } else {
+      data_ = inline_;
+      for (int i = 0; i < n; ++i) data_[i] = 0;
+    }
   }
   double& operator[](int i) { return data_[i]; }
 
  private:
-  std::array<double, kInline> inline_;
-  std::vector<double> more_;
+  double inline_[kInline];
+  std::unique_ptr<double[]> more_;
   double* data_;
 };
 
-// Longest path over the first k subgraphs: ready[v] holds the latest arrival of data at v; `time(v)` and `cost(arc)` are node and
-// arc times.
+// Longest path over the first k subgraphs, given node and arc times. Asks for the time of every arc among them exactly once.
 template <typename NodeTime, typename ArcTime>
 double LongestPath(const JobSpec& job, int k, NodeTime time, ArcTime cost) {
-  PerSubgraph ready(k);
+  PerSubgraph ready(k), finish(k);
   double longest = 0;
-  bool sorted = true;  // by `to`: then one walk over the arcs suffices
-  for (std::size_t i = 1; i < job.arcs.size(); ++i) sorted = sorted && job.arcs[i - 1].to <= job.arcs[i].to;
-  PerSubgraph finish(k);
-  std::size_t next = 0;
+  const ArcSpec* next = job.arcs.data();
+  const ArcSpec* const end = next + job.arcs.size();
+  const bool sorted = std::is_sorted(next, end, [](const ArcSpec& a, const ArcSpec& b) { return a.to < b.to; });
   for (int v = 0; v < k; ++v) {
-    if (sorted) {
-      for (; next < job.arcs.size() && job.arcs[next].to == v; ++next) {
-        ready[v] = std::max(ready[v], finish[job.arcs[next].from] + cost(job.arcs[next]));
-      }
+    if (sorted) {  // by `to`: one walk over the arcs suffices
+      for (; next != end && next->to == v; ++next) ready[v] = std::max(ready[v], finish[next->from] + cost(*next));
     } else {
       for (const ArcSpec& arc : job.arcs) {
         if (arc.to == v) ready[v] = std::max(ready[v], finish[arc.from] + cost(arc));
@@ -57,51 +58,45 @@ double RowTime(const JobSpec& job, std::span<const WorkerId> row, std::span<cons
                std::span<const WorkerLoad> loads, const ModelOptions& options) {
   const int k = static_cast<int>(row.size());  // a prefix of the subgraphs, mostly all
   const double share = 1.0 / job.replicas, m = job.micro_batches;
-  PerSubgraph t(k);
+  PerSubgraph t(k), speed(k), compute(k), bytes(k);
+  PerSubgraph first(k);  // the first subgraph on the same worker, whose slot holds the worker's sums
   bool whole = true;
   for (int i = 0; i < k; ++i) {
-    const WorkerId w = row[i];
-    t[i] = job.subgraphs[i].flop * share / SpeedOf(workers[w], loads[w].residents);
-    whole = whole && w == row[0];
+    int same = 0;
+    while (row[same] != row[i]) ++same;
+    first[i] = same;
+    if (same == i) speed[i] = SpeedOf(workers[row[i]], loads[row[i]].residents);
+    t[i] = job.subgraphs[i].flop * share / speed[same];
+    compute[same] += t[i];
+    whole = whole && same == 0;
   }
   if (whole) {
-    double busy = 0;
-    for (int i = 0; i < k; ++i) busy += t[i];
     const double path = LongestPath(
         job, k, [&](int v) { return t[v]; }, [](const ArcSpec&) { return 0.0; });
-    const double time = path / m + (m - 1) / m * busy;
-    return options.physical ? std::max(time, busy) : time;
-  }
-  double bottleneck = 0;
-  for (int i = 0; i < k; ++i) {
-    bool first = true;
-    for (int j = 0; j < i; ++j) first = first && row[j] != row[i];
-    if (!first) continue;
-    const WorkerId w = row[i];
-    double compute = 0, bytes = 0;
-    for (int j = i; j < k; ++j) {
-      if (row[j] == w) compute += t[j];
-    }
-    for (const ArcSpec& arc : job.arcs) {
-      if (arc.to < k && (row[arc.from] == w) != (row[arc.to] == w)) bytes += arc.bytes * share;
-    }
-    const double comm = bytes == 0 ? 0 : (options.physical ? 1 : 2) * bytes / (workers[w].bandwidth / loads[w].cut_jobs);
-    bottleneck = std::max({bottleneck, compute, comm});
+    const double time = path / m + (m - 1) / m * compute[0];
+    return options.physical ? std::max(time, compute[0]) : time;
   }
   auto transfer = [&](const ArcSpec& arc, double parts) {
     const WorkerId u = row[arc.from], v = row[arc.to];
     if (u == v) return 0.0;
+    bytes[static_cast<int>(first[arc.from])] += arc.bytes * share;
+    bytes[static_cast<int>(first[arc.to])] += arc.bytes * share;
     const double bandwidth = std::min(workers[u].bandwidth / loads[u].cut_jobs, workers[v].bandwidth / loads[v].cut_jobs);
     return 2 * arc.bytes * share / bandwidth / parts + 2 * (workers[u].latency + workers[v].latency);
   };
-  if (options.physical) {
-    const double path = LongestPath(
-        job, k, [&](int v) { return t[v] / m; }, [&](const ArcSpec& arc) { return transfer(arc, m); });
-    return std::max(path + (m - 1) / m * bottleneck, bottleneck);
+  // The walk visits each arc once, and sums the bytes of each worker on the way.
+  const double path = options.physical
+                          ? LongestPath(
+                                job, k, [&](int v) { return t[v] / m; }, [&](const ArcSpec& a) { return transfer(a, m); })
+                          : LongestPath(
+                                job, k, [&](int v) { return t[v]; }, [&](const ArcSpec& a) { return transfer(a, 1); });
+  double bottleneck = 0;
+  for (int i = 0; i < k; ++i) {
+    const double comm =
+        bytes[i] == 0 ? 0 : (options.physical ? 1 : 2) * bytes[i] / (workers[row[i]].bandwidth / loads[row[i]].cut_jobs);
+    bottleneck = std::max({bottleneck, compute[i], comm});
   }
-  const double path = LongestPath(
-      job, k, [&](int v) { return t[v]; }, [&](const ArcSpec& arc) { return transfer(arc, 1); });
-  return path / m + (m - 1) / m * bottleneck;
+  return options.physical ? std::max(path + (m - 1) / m * bottleneck, bottleneck) : path / m + (m - 1) / m * bottleneck;
 }
 
 // Ring all-reduce of the gradients between the R rows.

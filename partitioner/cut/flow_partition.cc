@@ -11,6 +11,12 @@ namespace weir::partitioner {
 namespace {
 
 constexpr int kMaxPasses = 8;
+// A side that lacks work grows by this fraction of what it lacks, at least one unit. Finer costs more flows; 8 instead of 128 cut
+// resnet50 into 8 parts 30 % worse, single units no better.
+constexpr int kSteps = 128;
+// Above this many units the budget counts: fewer steps, and most of what the window forces is pinned from the start.
+constexpr int kManyUnits = 2000;
+constexpr int kFewSteps = 6;
 
 // A set of units to split in two: source side = parts [first, first + left), sink side = the following `right` parts.
 class Bisection {
@@ -28,6 +34,7 @@ class Bisection {
     std::optional<std::vector<bool>> best;
     std::int64_t best_value = 0;
     for (Nearest nearest : {Nearest::kSource, Nearest::kSink}) {
+      if (best && graph_.size() > kManyUnits) break;
       std::int64_t value = 0;
       auto sides = Steer(nearest, &value);
       if (sides && (!best || value < best_value)) {
@@ -80,6 +87,7 @@ class Bisection {
     std::int64_t total = 0;
     for (int u : members_) total += graph_.units[u].work;
     const std::int64_t high = limits_.max_work * left_, low = total - limits_.max_work * right_;
+    if (graph_.size() > kManyUnits) PinByOrder(low, total - high);
     for (int round = 0; round <= n; ++round) {
       const MinCut cut = FindMinCut(network_, nearest);
       if (cut.status != MinCut::Status::kOptimal) return std::nullopt;
@@ -92,7 +100,7 @@ class Bisection {
         *value = cut.value;
         return std::vector<bool>(cut.on_source_side.begin(), cut.on_source_side.end() - 1);
       }
-      // Merge the side that is too light into its terminal, plus frontier units for an eighth of what it lacks, at least one.
+      // Merge the side that is too light into its terminal, plus frontier units.
       const bool grow_source = sink_over;
       const std::int64_t lacking = grow_source ? low - source.work : source.work - high;
       std::vector<bool> in(n);
@@ -103,7 +111,7 @@ class Bisection {
       std::int64_t added = 0;
       bool grown = false;
       // Members are in topological order, so one sweep meets every unit after those it depends on.
-      for (int step = 0; step < n && (!grown || added < lacking / 8); ++step) {
+      for (int step = 0; step < n && (!grown || added < lacking / (graph_.size() > kManyUnits ? kFewSteps : kSteps)); ++step) {
         const int i = grow_source ? step : n - 1 - step;
         if (in[i] || pins[i] != Pin::kFree) continue;
         const auto& neighbours = grow_source ? graph_.units[members_[i]].predecessors : graph_.units[members_[i]].successors;
@@ -116,6 +124,16 @@ class Bisection {
       if (!grown) return std::nullopt;
     }
     return std::nullopt;
+  }
+
+  // Pins the first members to the source and the last to the sink, each up to 0.8 of what its side must hold at least.
+  void PinByOrder(std::int64_t source_least, std::int64_t sink_least) {
+    const int n = static_cast<int>(members_.size());
+    std::int64_t sum = 0;
+    for (int i = 0; i < n && (sum += graph_.units[members_[i]].work) < source_least / 5 * 4; ++i) network_.pins[i] = Pin::kSource;
+    sum = 0;
+    for (int i = n - 1; i >= 0 && (sum += graph_.units[members_[i]].work) < sink_least / 5 * 4; --i)
+      network_.pins[i] = Pin::kSink;
   }
 
   // Memory of several parts together: no more than they hold, by the least in flight of them.
@@ -184,7 +202,8 @@ bool RefineByFlow(const UnitGraph& graph, const Limits& limits, CutObjective obj
   std::int64_t cost = UnitCutBytes(graph, *part_of, objective);
   std::vector<bool> stale(limits.num_parts, true);  // by left part: a neighbour changed since its pair was solved
   bool improved = false;
-  for (int pass = 0; pass < kMaxPasses; ++pass) {
+  const int passes = graph.size() > kManyUnits ? 1 : kMaxPasses;
+  for (int pass = 0; pass < passes; ++pass) {
     bool gained = false;
     for (int left = 0; left + 1 < limits.num_parts; ++left) {
       if (!stale[left]) continue;

@@ -81,45 +81,59 @@ MinCut FindMinCut(const CutNetwork& network, Nearest nearest) {
   }
   const std::int64_t infinite = sum;
 
-  int nodes = n;
+  // Pinned operators are the terminals themselves: the network shrinks as pins are added.
+  int nodes = 0;
   const int s = nodes++, t = nodes++;
+  std::vector<int> node(n);
+  for (int i = 0; i < n; ++i) {
+    const Pin pin = network.pins.empty() ? Pin::kFree : network.pins[i];
+    node[i] = pin == Pin::kSource ? s : pin == Pin::kSink ? t : nodes++;
+  }
+  auto all_at_one_node = [&](const CutNetwork::Tensor& tensor) {
+    return std::all_of(tensor.readers.begin(), tensor.readers.end(), [&](int r) { return node[r] == node[tensor.producer]; });
+  };
   std::vector<int> tensor_node(network.tensors.size(), -1);
   for (std::size_t i = 0; i < network.tensors.size(); ++i) {
-    if (network.tensor_nodes && network.tensors[i].readers.size() > 1) tensor_node[i] = nodes++;
+    const auto& tensor = network.tensors[i];
+    if (network.tensor_nodes && tensor.readers.size() > 1 && !all_at_one_node(tensor)) tensor_node[i] = nodes++;
   }
   const int spread_base = nodes;
   nodes += 2 * static_cast<int>(network.spreads.size());
   Net net(nodes);
+  // Arcs into the source and out of the sink carry nothing.
+  auto add = [&](int u, int v, std::int64_t forward, std::int64_t backward) {
+    if (v == s || u == t) forward = 0;
+    if (u == s || v == t) backward = 0;
+    if (u != v && (forward > 0 || backward > 0)) AddPair(net, u, v, forward, backward);
+  };
   for (int i = 0; i < n; ++i) {
-    const Pin pin = network.pins.empty() ? Pin::kFree : network.pins[i];
-    const std::int64_t to_source = at(network.cost_on_sink, i), to_sink = at(network.cost_on_source, i);
-    const std::int64_t from_s = pin == Pin::kSource ? infinite : to_source, into_t = pin == Pin::kSink ? infinite : to_sink;
-    if (from_s > 0) AddPair(net, s, i, from_s, 0);
-    if (into_t > 0) AddPair(net, i, t, into_t, 0);
+    add(s, node[i], at(network.cost_on_sink, i), 0);
+    add(node[i], t, at(network.cost_on_source, i), 0);
   }
   const std::int64_t back = network.reverse_arcs ? infinite : 0;
   for (std::size_t i = 0; i < network.tensors.size(); ++i) {
     const auto& tensor = network.tensors[i];
+    const int producer = node[tensor.producer];
     if (tensor_node[i] < 0) {
-      for (int reader : tensor.readers) AddPair(net, tensor.producer, reader, tensor.capacity, back);
+      for (int reader : tensor.readers) add(producer, node[reader], tensor.capacity, back);
       continue;
     }
-    AddPair(net, tensor.producer, tensor_node[i], tensor.capacity, 0);
+    add(producer, tensor_node[i], tensor.capacity, 0);
     for (int reader : tensor.readers) {
-      AddPair(net, tensor_node[i], reader, infinite, 0);
-      if (network.reverse_arcs) AddPair(net, reader, tensor.producer, infinite, 0);
+      add(tensor_node[i], node[reader], infinite, 0);
+      add(node[reader], producer, back, 0);
     }
   }
   for (std::size_t i = 0; i < network.spreads.size(); ++i) {
     const int in = spread_base + 2 * static_cast<int>(i), out = in + 1;
-    AddPair(net, in, out, network.spreads[i].capacity, 0);
+    add(in, out, network.spreads[i].capacity, 0);
     for (int op : network.spreads[i].operators) {
-      AddPair(net, op, in, infinite, 0);
-      AddPair(net, out, op, infinite, 0);
+      add(node[op], in, infinite, 0);
+      add(out, node[op], infinite, 0);
     }
   }
   for (const auto& group : network.together) {
-    for (std::size_t i = 1; i < group.size(); ++i) AddPair(net, group[i - 1], group[i], infinite, infinite);
+    for (std::size_t i = 1; i < group.size(); ++i) add(node[group[i - 1]], node[group[i]], infinite, infinite);
   }
   result.value = boost::boykov_kolmogorov_max_flow(net, get(&Arc::capacity, net), get(&Arc::residual, net),
                                                    get(&Arc::reverse, net), get(&Node::predecessor, net), get(&Node::color, net),
@@ -131,7 +145,7 @@ MinCut FindMinCut(const CutNetwork& network, Nearest nearest) {
   }
   const std::vector<bool> seen = nearest == Nearest::kSource ? Reached(net, s, false) : Reached(net, t, true);
   result.on_source_side.resize(n);
-  for (int i = 0; i < n; ++i) result.on_source_side[i] = seen[i] == (nearest == Nearest::kSource);
+  for (int i = 0; i < n; ++i) result.on_source_side[i] = seen[node[i]] == (nearest == Nearest::kSource);
   return result;
 }
 

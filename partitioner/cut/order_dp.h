@@ -16,7 +16,8 @@ namespace weir::partitioner {
 std::optional<std::vector<int>> CutOrder(const UnitGraph& graph, const std::vector<int>& order, const Limits& limits,
                                          CutObjective objective);
 
-// Topological orders to try: as numbered, depth first, and as late as possible.
+// Topological orders to try: as numbered, depth first, as late as possible, and a few with random priorities (fixed seed) where
+// the graph is small enough for them to be cheap.
 std::vector<std::vector<int>> TopologicalOrders(const UnitGraph& graph);
 
 }  // namespace weir::partitioner

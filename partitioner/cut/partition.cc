@@ -6,6 +6,7 @@
 #include "env/core/check.h"
 #include "env/core/error.h"
 #include "env/core/units.h"
+#include "partitioner/cut/exact.h"
 #include "partitioner/cut/flow_partition.h"
 #include "partitioner/cut/order_dp.h"
 #include "partitioner/cut/units.h"
@@ -13,14 +14,19 @@
 namespace weir::partitioner {
 namespace {
 
+constexpr int kMaxBisectedUnits = 20'000;  // beyond, refinement of the order DP alone keeps to the time budget
+constexpr double kWidening = 1.05;         // step by which the balance window gives way
+
 struct Candidate {
   std::vector<int> part_of;  // by unit
   std::int64_t cost = 0;
   const char* method = "";
 };
 
-// The portfolio under one work limit: the cheapest plan, ties to the earlier member.
-std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits, CutObjective objective) {
+// The portfolio under one work limit: the cheapest plan, ties to the earlier member. Where no order has a plan, flow is tried
+// only as a last resort: widening the limit a little is cheaper.
+std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits, CutObjective objective,
+                                   const std::vector<std::vector<int>>& orders, const DownSets& down_sets, bool last_resort) {
   std::optional<Candidate> best;
   auto offer = [&](std::vector<int> part_of, const char* method) {
     const std::int64_t cost = UnitCutBytes(graph, part_of, objective);
@@ -32,13 +38,19 @@ std::optional<Candidate> BestUnder(const UnitGraph& graph, const Limits& limits,
     if (limits.Fits(load, 0)) offer(std::vector<int>(graph.size(), 0), "order-dp");
     return best;
   }
-  for (const auto& order : TopologicalOrders(graph)) {
+  if (down_sets.Affordable(limits.num_parts)) {
+    if (auto parts = down_sets.CutExactly(limits, objective)) offer(std::move(*parts), "exact");
+    return best;
+  }
+  for (const auto& order : orders) {
     if (auto parts = CutOrder(graph, order, limits, objective)) offer(std::move(*parts), "order-dp");
   }
+  if (!best && !last_resort) return best;
   if (best) {
     std::vector<int> refined = best->part_of;
     if (RefineByFlow(graph, limits, objective, &refined)) offer(std::move(refined), "flow");
   }
+  if (graph.size() > kMaxBisectedUnits && best) return best;
   if (auto parts = BisectByFlow(graph, limits, objective)) {
     RefineByFlow(graph, limits, objective, &*parts);
     offer(std::move(*parts), "flow");
@@ -87,13 +99,16 @@ Partition CutIntoParts(const OperatorGraph& graph, const CutOptions& options) {
   limits.memory = options.memory;
   const double even = static_cast<double>(units.total_work) / k;
   double cap = even * (1 + std::max(0.0, options.balance_slack));
+  const DownSets down_sets(units);
+  const auto orders = TopologicalOrders(units);
   std::optional<Candidate> best;
   // The window gives way in steps: first to the largest unit, then where memory (or an awkward order) leaves no plan.
   while (true) {
     limits.max_work = std::max(units.max_work, static_cast<std::int64_t>(std::min(cap, 9e18)));
-    best = BestUnder(units, limits, options.objective);
-    if (best || limits.max_work >= units.total_work) break;
-    cap = std::max(cap, static_cast<double>(units.max_work)) * 1.25;
+    const bool last = limits.max_work >= units.total_work;
+    best = BestUnder(units, limits, options.objective, orders, down_sets, last);
+    if (best || last) break;
+    cap = std::max(cap, static_cast<double>(units.max_work)) * kWidening;
   }
   if (!best) {
     return infeasible(fmt::format("no cut into {} parts keeps every part within {}", k,
@@ -101,6 +116,7 @@ Partition CutIntoParts(const OperatorGraph& graph, const CutOptions& options) {
   }
   result.num_parts = k;
   result.method = best->method;
+  result.optimal = k == 1 || result.method == "exact";
   result.part_of.resize(graph.operators.size());
   std::vector<std::int64_t> work(k, 0);
   for (int u = 0; u < units.size(); ++u) {
@@ -109,7 +125,7 @@ Partition CutIntoParts(const OperatorGraph& graph, const CutOptions& options) {
   }
   const std::int64_t largest = *std::max_element(work.begin(), work.end());
   result.balance = units.total_work > 0 ? static_cast<double>(largest) / even : 1;
-  result.widened = static_cast<double>(largest) > even * (1 + std::max(0.0, options.balance_slack)) + 1;
+  result.widened = largest > static_cast<std::int64_t>(even * (1 + std::max(0.0, options.balance_slack)));
   result.cut_bytes = CutBytes(graph, result.part_of, options.objective);
   const std::string problem = CheckPartition(graph, result.part_of, k);
   WEIR_CHECK(problem.empty()) << problem;

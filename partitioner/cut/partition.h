@@ -39,7 +39,8 @@ struct Partition {
   std::int64_t cut_bytes = 0;  // by the objective, gradients included: bytes that cross in one forward + backward pass
   double balance = 1;          // largest part's FLOP x num_parts / total FLOP; 1 = even
   bool widened = false;        // the balance bound had to give way to the largest group of operators, or to memory
-  std::string method;          // "order-dp" or "flow": which member of the portfolio won
+  std::string method;          // which member of the portfolio won: "exact", "order-dp" or "flow"
+  bool optimal = false;        // no cut within the (possibly widened) window is cheaper: few enough down-sets to try them all
 };
 
 // REQUIRES: graph.Finalize() was called; num_parts >= 1.

@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
@@ -179,11 +180,21 @@ bool ChangesInput(const Node* node) {
   return schema && schema->is_mutable();
 }
 
-// Lists, sizes, integers: nodes without a tensor of their own. They are copied to every operator that needs them.
+// Neither changes its inputs, nor has effects, nor draws random numbers; nor does anything in its blocks.
+bool IsPure(const Node* node) {
+  if (ChangesInput(node) || DrawsRandomNumbers(node) || (node->hasSideEffects() && node->kind() != prim::RaiseException)) return false;
+  for (const Block* block : node->blocks()) {
+    for (const Node* inner : block->nodes()) {
+      if (!IsPure(inner)) return false;
+    }
+  }
+  return true;
+}
+
+// Lists, sizes, integers, pieces of a tensor as a list: nodes without a tensor output of their own. They are cheap, and copied to every
+// operator that needs them.
 bool IsAuxiliary(const Node* node) {
-  if (ChangesInput(node) || !node->blocks().empty() || node->outputs().empty()) return false;
-  if (node->kind() == prim::ListConstruct || node->kind() == prim::TupleConstruct) return true;
-  return std::none_of(node->outputs().begin(), node->outputs().end(), [](const Value* v) { return HoldsTensor(v->type()); });
+  return !node->outputs().empty() && IsPure(node) && std::none_of(node->outputs().begin(), node->outputs().end(), IsTensor);
 }
 
 bool IsMessage(const Node* node) {
@@ -246,7 +257,63 @@ LoweredModel LowerTorchScript(const std::string& content, const std::string& pat
   return model;
 }
 
+namespace {
+
+// Only tensors may pass from operator to operator. Where something else does (a tuple that an If returns, a list that is changed), all
+// operators from its first to its last user become one.
+std::vector<std::vector<Node*>> MergeAroundNonTensors(std::vector<std::vector<Node*>> primary) {
+  std::unordered_map<const Node*, int> owner;
+  for (std::size_t i = 0; i < primary.size(); ++i) {
+    for (Node* n : primary[i]) owner[n] = static_cast<int>(i);
+  }
+  std::vector<int> reach(primary.size());  // last operator that must be merged with this one
+  std::iota(reach.begin(), reach.end(), 0);
+  std::unordered_map<const Value*, int> first_user;  // of lists that some operator changes
+  std::unordered_set<const Value*> changed;
+  for (const auto& nodes : primary) {
+    for (const Node* n : nodes) {
+      if (!ChangesInput(n)) continue;
+      for (const Value* v : n->inputs()) {
+        if (!IsTensor(v) && HoldsTensor(v->type())) changed.insert(v);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < primary.size(); ++i) {
+    const int here = static_cast<int>(i);
+    std::unordered_set<const Node*> taken;
+    std::function<void(const Node*)> visit = [&](const Node* node) {
+      if (!taken.insert(node).second) return;
+      for (const Value* v : Reads(node)) {
+        const Node* producer = v->node();
+        if (producer->kind() == prim::Constant || producer->kind() == prim::Param) continue;
+        auto from = owner.find(producer);
+        if (from == owner.end()) {
+          if (changed.count(v)) {
+            const int first = first_user.try_emplace(v, here).first->second;
+            reach[first] = std::max(reach[first], here);
+          }
+          visit(producer);
+        } else if (!IsTensor(v)) {
+          reach[from->second] = std::max(reach[from->second], here);
+        }
+      }
+    };
+    for (const Node* n : primary[i]) visit(n);
+  }
+  std::vector<std::vector<Node*>> merged;
+  int open_until = -1;
+  for (std::size_t i = 0; i < primary.size(); ++i) {
+    if (static_cast<int>(i) > open_until) merged.emplace_back();
+    merged.back().insert(merged.back().end(), primary[i].begin(), primary[i].end());
+    open_until = std::max(open_until, reach[i]);
+  }
+  return merged;
+}
+
+}  // namespace
+
 void BuildOperatorGraph(std::vector<std::vector<Node*>> primary, LoweredModel* model) {
+  primary = MergeAroundNonTensors(std::move(primary));
   OperatorGraph& graph = model->operator_graph;
   std::unordered_map<const Node*, int> owner;  // primary node -> operator
   for (std::size_t i = 0; i < primary.size(); ++i) {
@@ -275,15 +342,7 @@ void BuildOperatorGraph(std::vector<std::vector<Node*>> primary, LoweredModel* m
   };
   for (std::size_t i = 0; i < model->inputs.size(); ++i) graph.inputs.push_back(add_tensor(model->inputs[i], "input" + std::to_string(i)));
 
-  // Non-tensor values that hold tensors (lists from chunk, appended lists) tie their producer and readers together.
-  std::vector<int> parent(primary.size());
-  for (std::size_t i = 0; i < parent.size(); ++i) parent[i] = static_cast<int>(i);
-  auto find = [&](int x) {
-    while (parent[x] != x) x = parent[x] = parent[parent[x]];
-    return x;
-  };
   std::vector<const Value*> mutated_values;
-  std::unordered_map<const Value*, std::vector<int>> list_users;
   for (std::size_t i = 0; i < primary.size(); ++i) {
     LoweredOperator lowered;
     Operator op;
@@ -302,11 +361,7 @@ void BuildOperatorGraph(std::vector<std::vector<Node*>> primary, LoweredModel* m
         const bool from_operator = from != owner.end() || v->node()->kind() == prim::Param;
         if (from_operator && IsTensor(v)) {
           op.inputs.push_back(add_tensor(v, v->debugName()));
-        } else if (from_operator) {
-          list_users[v].push_back(static_cast<int>(i));
-          list_users[v].push_back(from->second);
         } else {
-          if (HoldsTensor(v->type())) list_users[v].push_back(static_cast<int>(i));
           take(v->node());  // auxiliary: recomputed here
         }
       }
@@ -331,16 +386,10 @@ void BuildOperatorGraph(std::vector<std::vector<Node*>> primary, LoweredModel* m
         }
       }
     }
-    op.kind = fmt::format("{}", fmt::join(kinds, "+"));
+    op.kind = kinds.size() > 4 ? fmt::format("{}+{} more+{}", kinds.front(), kinds.size() - 2, kinds.back()) : fmt::format("{}", fmt::join(kinds, "+"));
     op.name = op.kind + "_" + std::to_string(i);
     graph.operators.push_back(std::move(op));
     model->operators.push_back(std::move(lowered));
-  }
-  // Only lists that are changed in place, or that come from an operator, bind their users; a list that is merely built is recomputed.
-  std::unordered_set<const Value*> mutated(mutated_values.begin(), mutated_values.end());
-  for (const auto& [value, users] : list_users) {
-    if (!owner.count(value->node()) && !mutated.count(value)) continue;
-    for (int user : users) parent[find(user)] = find(users.front());
   }
   model->tensor_mutated.assign(graph.tensors.size(), false);
   for (const Value* value : mutated_values) {
@@ -353,6 +402,13 @@ void BuildOperatorGraph(std::vector<std::vector<Node*>> primary, LoweredModel* m
     if (t != tensor_of.end()) graph.outputs.push_back(t->second);
   }
   graph.Finalize();
+  // Users of a tensor that is changed in place stay with its producer.
+  std::vector<int> parent(primary.size());
+  std::iota(parent.begin(), parent.end(), 0);
+  auto find = [&](int x) {
+    while (parent[x] != x) x = parent[x] = parent[parent[x]];
+    return x;
+  };
   for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
     if (!model->tensor_mutated[t]) continue;
     for (int reader : graph.tensors[t].readers) {

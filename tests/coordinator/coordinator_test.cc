@@ -192,7 +192,7 @@ TEST(CoordinatorTest, AJobThatFitsNowhereWaitsWithAReasonUntilAWorkerIsLargeEnou
   std::string reason;
   while (reason.find("can't hold") == std::string::npos && std::chrono::steady_clock::now() < deadline)
     reason = Show(&client, reply.job()).reason();
-  EXPECT_EQ(reason, "needs 5.00 GB in 1 part(s), the largest 5.00 GB; the workers can't hold that (the largest has 1.00 GB)");
+  EXPECT_EQ(reason, "needs 5 GB in 1 part(s), the largest 5 GB; the workers can't hold that (the largest has 1 GB)");
   ScriptedWorker large(coordinator.address(), "large", 8e9);
   large.Hello();
   EXPECT_EQ(large.Assigned().key().job(), reply.job());
