@@ -548,11 +548,17 @@ void DecisionLoop::Decide(double now) {
   constexpr int kMostActions = 10000;
   bool any = false;
   for (const WorkerEntry& w : workers_.entries()) any |= state_.available(w.id);
-  for (int taken = 0; any && !state_.waiting().empty() && taken < kMostActions; ++taken) {
+  // A pass ends with the scheduler's wait, not earlier: it may keep what it worked out at the pass's beginning.
+  any &= !state_.waiting().empty();
+  bool open = any;
+  for (int taken = 0; any && taken < kMostActions; ++taken) {
     const auto begin = std::chrono::steady_clock::now();
     const Action action = scheduler_->Decide(state_);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (action.kind == Action::Kind::kWait) break;
+    if (action.kind == Action::Kind::kWait) {
+      open = false;
+      break;
+    }
     if (const auto why = state_.WhyIllegal(action)) {
       WEIR_LOG(Error, "event=illegal_action scheduler={} reason=\"{}\"", scheduler_->name(), *why);
       break;
@@ -574,6 +580,7 @@ void DecisionLoop::Decide(double now) {
              scheduler_->name(), 1e3 * seconds, 1e3 * info.predicted_iteration_seconds());
     Dispatch(job, action.placement);
   }
+  if (open) scheduler_->Reset();
   UpdateReasons();
 }
 

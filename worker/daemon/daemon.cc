@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -32,10 +33,11 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kHeartbeatSeconds = 1;
-constexpr double kRepeatSeconds = 2;   // of what wasn't acknowledged
-constexpr double kSilenceSeconds = 5;  // of the coordinator, until Hello is said again
-constexpr double kRefusedSeconds = 6;  // a predecessor under the same name may take that long to be noticed
-constexpr int kMostEarlyDeaths = 5;    // executors that die before they are ready
+constexpr double kRepeatSeconds = 2;              // of what wasn't acknowledged
+constexpr double kSilenceSeconds = 5;             // of the coordinator, until Hello is said again
+constexpr double kRefusedSeconds = 6;             // a predecessor under the same name may take that long to be noticed
+constexpr Milliseconds kTransferPatience(10000);  // a chunk
+constexpr int kMostEarlyDeaths = 5;               // executors that die before they are ready
 
 double SecondsSince(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
@@ -94,6 +96,7 @@ struct Report {
 
 class Daemon {
  public:
+  ~Daemon() { stopping_ = true; }
   explicit Daemon(const DaemonOptions& options)
       : options_(options),
         incarnation_(RandomHex()),
@@ -208,9 +211,9 @@ class Daemon {
     };
     auto upload = std::make_shared<Upload>();
     transfers_.Post(
-        [upload, path = done.result_path(), address = artifact_address_] {
+        [this, upload, path = done.result_path(), address = artifact_address_] {
           try {
-            upload->hash = ArtifactClient(address).PutFile(path);
+            upload->hash = ArtifactClient(address, kTransferPatience, &stopping_).PutFile(path);
             ::unlink(path.c_str());
           } catch (const std::exception& e) {
             upload->error = e.what();
@@ -384,12 +387,12 @@ class Daemon {
     std::vector<std::string> hashes = {assign.model_artifact(), data.artifact()};
     if (!data.labels().empty()) hashes.push_back(data.labels());
     transfers_.Post(
-        [error, hashes, address = artifact_address_, folder = work_ + "/artifacts/"] {
+        [this, error, hashes, address = artifact_address_, folder = work_ + "/artifacts/"] {
           try {
             std::optional<ArtifactClient> client;
             for (const std::string& hash : hashes) {
               if (fs::exists(folder + hash)) continue;  // complete: files appear under their name once checked
-              if (!client) client.emplace(address);
+              if (!client) client.emplace(address, kTransferPatience, &stopping_);
               client->GetFile(hash, folder + hash);
             }
           } catch (const std::exception& e) {
@@ -438,6 +441,7 @@ class Daemon {
 
   void Shutdown() {
     WEIR_LOG(Info, "event=stopping");
+    stopping_ = true;
     wire::Bye bye;
     bye.set_reason("shut down");
     const std::string frame = Encode(MessageType::kBye, bye);
@@ -464,7 +468,8 @@ class Daemon {
   bool ever_known_ = false;
   std::uint64_t sequence_ = 0;
   Clock::time_point started_, hello_sent_, beat_sent_, heard_ = Clock::now();
-  Background transfers_;  // last: its thread ends first
+  std::atomic<bool> stopping_ = false;  // ends transfers
+  Background transfers_;                // last: its thread ends first
 };
 
 }  // namespace

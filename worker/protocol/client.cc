@@ -38,10 +38,19 @@ std::string Client::CallRaw(MessageType type, std::string_view body, MessageType
     dealer_ = std::make_unique<Dealer>(context_, address_);
     return Failure(ExitCode::kUnreachable, "{} at {}: no answer within {}", what_, address_, Seconds(timeout_));
   };
-  if (!dealer_->Send(EncodeFrame(type, body), left())) throw no_answer();
+  // Waits in slices, so that a cancelled call ends soon.
+  auto slice = [&] {
+    if (cancel_ && cancel_->load()) throw Failure(ExitCode::kInterrupted, "{} at {}: interrupted", what_, address_);
+    return std::min(left(), Milliseconds(100));
+  };
+  const std::string request = EncodeFrame(type, body);
+  while (!dealer_->Send(request, slice())) {
+    if (left().count() == 0) throw no_answer();
+  }
   while (true) {
-    const std::optional<std::string> bytes = dealer_->Receive(left());
-    if (!bytes) throw no_answer();
+    const std::optional<std::string> bytes = dealer_->Receive(slice());
+    if (!bytes && left().count() == 0) throw no_answer();
+    if (!bytes) continue;
     std::string error;
     std::optional<Frame> frame = DecodeFrame(*bytes, &error);
     if (!frame) throw Failure(ExitCode::kUnreachable, "{} at {}: its answer can't be read: {}", what_, address_, error);
@@ -54,8 +63,10 @@ std::string Client::CallRaw(MessageType type, std::string_view body, MessageType
   }
 }
 
-ArtifactClient::ArtifactClient(std::string address, Milliseconds timeout)
-    : client_(std::move(address), timeout, "artifact store") {}
+ArtifactClient::ArtifactClient(std::string address, Milliseconds timeout, const std::atomic<bool>* cancel)
+    : client_(std::move(address), timeout, "artifact store") {
+  client_.set_cancel(cancel);
+}
 
 std::string ArtifactClient::PutFile(const std::string& path) {
   return PutContent(ReadFile(path));

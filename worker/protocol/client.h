@@ -2,6 +2,7 @@
 #ifndef WEIR_WORKER_PROTOCOL_CLIENT_H_
 #define WEIR_WORKER_PROTOCOL_CLIENT_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,12 +28,15 @@ class Client {
     return reply;
   }
   const std::string& address() const { return address_; }
+  // Borrowed; once it is true, calls end within 0.1 s with Error(kInterrupted). May be null.
+  void set_cancel(const std::atomic<bool>* cancel) { cancel_ = cancel; }
 
  private:
   [[noreturn]] void ThrowDamaged() const;
 
   std::string address_;
   Milliseconds timeout_;
+  const std::atomic<bool>* cancel_ = nullptr;
   std::string what_;
   Context context_;
   std::unique_ptr<Dealer> dealer_;
@@ -41,7 +45,8 @@ class Client {
 // Files by content hash, in chunks of 1 MiB; an interrupted upload goes on where it stopped.
 class ArtifactClient {
  public:
-  explicit ArtifactClient(std::string address, Milliseconds timeout = Milliseconds(10000));
+  explicit ArtifactClient(std::string address, Milliseconds timeout = Milliseconds(10000),
+                          const std::atomic<bool>* cancel = nullptr);
   // Uploads what the store lacks; returns the hash.
   std::string PutFile(const std::string& path);
   std::string PutContent(std::string_view content);

@@ -1,5 +1,5 @@
-// Partitioned training equals unpartitioned training, bit for bit: the oracle is one stage that runs the whole lowered graph; that one is
-// compared with plain LibTorch where no micro-batches and no dropout make a difference.
+// Partitioned training equals unpartitioned training, bit for bit: the oracle is one stage that runs the whole lowered graph;
+// that one is compared with plain LibTorch where no micro-batches and no dropout make a difference.
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <torch/torch.h>
@@ -52,7 +52,8 @@ wire::Assign Plan(const std::string& file, int micro_batches, const std::string&
 
 TrainerResult RunParts(wire::Assign assign, const std::string& content, int parts) {
   if (parts == 1) return TrainStage(assign, content, Digits(), nullptr, {});
-  const auto model = LoadLoweredModel(content, assign.model_name(), assign.train().batch() / assign.train().micro_batches(), {1, 8, 8});
+  const auto model =
+      LoadLoweredModel(content, assign.model_name(), assign.train().batch() / assign.train().micro_batches(), {1, 8, 8});
   partitioner::CutOptions options;
   options.num_parts = parts;
   options.balance_slack = 0.5;
@@ -109,8 +110,9 @@ TEST_P(PartsEqualWhole, InLossesAndWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PartsEqualWhole,
-                         ::testing::Values(Case{"cnn_ts.pt", 1, "sgd"}, Case{"resnet_tiny_ts.pt", 2, "sgd"}, Case{"attention_ts.pt", 4, "adam"},
-                                           Case{"mlp.onnx", 1, "adamw"}, Case{"resnet_tiny.onnx", 2, "sgd"}, Case{"attention.onnx", 2, "adam"},
+                         ::testing::Values(Case{"cnn_ts.pt", 1, "sgd"}, Case{"resnet_tiny_ts.pt", 2, "sgd"},
+                                           Case{"attention_ts.pt", 4, "adam"}, Case{"mlp.onnx", 1, "adamw"},
+                                           Case{"resnet_tiny.onnx", 2, "sgd"}, Case{"attention.onnx", 2, "adam"},
                                            Case{"cnn.onnx", 4, "sgd"}));
 
 // The loop that any LibTorch user would write, on the scripted module itself.
@@ -157,7 +159,8 @@ TEST(StageTrainerTest, ExportedModelRepeatsTheHeldOutAccuracy) {
     Batches batches(Digits(), 32, 0.2, 7);
     torch::NoGradGuard no_grad;
     const at::Tensor output = module.forward({batches.HeldOutFeatures(0, batches.held_out())}).toTensor();
-    const double accuracy = output.argmax(1).eq(batches.HeldOutLabels(0, batches.held_out())).to(torch::kDouble).mean().item<double>();
+    const double accuracy =
+        output.argmax(1).eq(batches.HeldOutLabels(0, batches.held_out())).to(torch::kDouble).mean().item<double>();
     EXPECT_NEAR(accuracy, result.accuracy, 1e-9);
   }
 }
