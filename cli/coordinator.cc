@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "agent/policy/policy_file.h"
 #include "cli/remote.h"
 #include "cli/schedulers.h"
 #include "cli/verbs.h"
@@ -53,7 +54,8 @@ void AddCoordinator(CLI::App& app) {
     scheduler.seed = o.seed;
     scheduler.policy_path = o.policy;
     const std::string name = o.policy.empty() ? o.scheduler : "policy";
-    if (!o.policy.empty()) options.policy_hash = ContentHash(ReadFile(o.policy));
+    scheduler.libtorch = true;
+    if (name == "policy") options.policy_hash = ReadPolicyInfo(PolicyPath(scheduler)).hash;
     options.make_scheduler = [&] { return MakeScheduler(name, scheduler); };
     options.stop_fd = StopFd();
     coordinator::RunCoordinator(options);

@@ -9,9 +9,13 @@
 
 namespace weir::cli {
 
+std::string PolicyPath(const SchedulerOptions& options) { return options.policy_path.empty() ? DefaultPolicyPath() : options.policy_path; }
+
 std::unique_ptr<Scheduler> MakeScheduler(const std::string& name, const SchedulerOptions& options) {
-  if (name == "policy") return LoadPolicy(DefaultPolicyPath());
-  if (name.starts_with("policy:")) return LoadPolicy(name.substr(7));
+  if (name == "policy" || name.starts_with("policy:")) {
+    const std::string path = name.size() > 7 ? name.substr(7) : PolicyPath(options);
+    return options.libtorch ? LoadPolicyTorch(path) : LoadPolicy(path);
+  }
   const std::vector<std::string>& known = BaselineNames();
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     std::vector<std::string> all = known;

@@ -13,8 +13,12 @@ namespace weir::cli {
 
 struct SchedulerOptions {
   std::uint64_t seed = 1;
-  std::string policy_path = {};  // for the name "policy"
+  std::string policy_path = {};  // for the name "policy"; empty: the shipped one
+  bool libtorch = false;         // the policy's network runs in LibTorch, not in the hand-written forward pass
 };
+
+// The file that the name "policy" stands for.
+std::string PolicyPath(const SchedulerOptions& options);
 
 // A fresh scheduler: a baseline of agent/baselines, "policy" (the file of DefaultPolicyPath) or "policy:FILE". Throws
 // Error(kInvalid) naming the known names for any other.

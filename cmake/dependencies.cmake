@@ -30,7 +30,9 @@ if(WEIR_TORCH)
   find_package(Torch REQUIRED)
   # Torch's headers are system headers here, so that -Werror holds for our code alone.
   add_library(weir_libtorch INTERFACE)
-  target_include_directories(weir_libtorch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+  # LibTorch's Python package brings fmt and protobuf headers of its own, of other versions: the ones that we link come first.
+  get_target_property(fmt_includes fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  target_include_directories(weir_libtorch SYSTEM INTERFACE ${fmt_includes} ${Protobuf_INCLUDE_DIRS} ${TORCH_INCLUDE_DIRS})
   target_link_libraries(weir_libtorch INTERFACE ${TORCH_LIBRARIES})
   # RecordFunction has a debug-only member: without NDEBUG its layout differs from the packaged library's.
   target_compile_definitions(weir_libtorch INTERFACE NDEBUG)
