@@ -65,12 +65,10 @@ DemoCluster::DemoCluster(const std::vector<WorkerSpec>& workers, const std::stri
 }
 
 DemoCluster::~DemoCluster() {
+  coordinator_->Signal(SIGTERM);  // first, so that it doesn't report its workers as lost
+  coordinator_->Stop(5);
   for (auto& w : workers_) w->Signal(SIGTERM);
   for (auto& w : workers_) w->Stop(5);
-  if (coordinator_) {
-    coordinator_->Signal(SIGTERM);
-    coordinator_->Stop(5);
-  }
 }
 
 void DemoCluster::RequireAlive() {
