@@ -6,6 +6,9 @@ if(WEIR_TORCH)
   target_link_libraries(weir_torch PRIVATE weir_flags weir::libtorch nlohmann_json::nlohmann_json)
   target_include_directories(weir_torch PUBLIC ${CMAKE_SOURCE_DIR})
   target_precompile_headers(weir_torch PRIVATE <torch/torch.h> <torch/csrc/jit/api/module.h> <torch/csrc/jit/ir/ir.h> <fmt/format.h>)
+  if(NOT WEIR_SANITIZE)
+    target_link_options(weir_torch PRIVATE -Wl,-z,defs)  # a missing symbol is an error here, not when the library is loaded
+  endif()
   set_target_properties(weir_torch PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endif()
 
