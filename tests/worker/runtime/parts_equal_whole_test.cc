@@ -4,7 +4,6 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
-#include <filesystem>
 #include <thread>
 
 #include "env/core/file.h"
