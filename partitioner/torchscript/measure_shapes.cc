@@ -165,7 +165,7 @@ void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_s
       if (const auto* c10_error = dynamic_cast<const c10::Error*>(&e)) reason = c10_error->what_without_backtrace();
       std::string shapes;
       for (const at::Tensor& t : in) shapes += fmt::format("{}[{}]", shapes.empty() ? "" : ", ", fmt::join(t.sizes(), ","));
-      throw Invalid("{}: input [{}] doesn't fit the model: operator {} ({}) can't take {}: {}", path, fmt::join(input_shape, ","), i, op.kind,
+      throw Invalid("{}: input [{}] doesn't fit the model: operator {} ({}) can't take {}: {}", path, fmt::join(input_shape, ", "), i, op.kind,
                     shapes, reason.substr(0, reason.find('\n')));
     }
     std::int64_t elements = 0;

@@ -4,6 +4,8 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <cctype>
+#include <string>
 #include <thread>
 
 #include "env/core/file.h"
@@ -112,7 +114,12 @@ INSTANTIATE_TEST_SUITE_P(Models, PartsEqualWhole,
                          ::testing::Values(Case{"cnn_ts.pt", 1, "sgd"}, Case{"resnet_tiny_ts.pt", 2, "sgd"},
                                            Case{"attention_ts.pt", 4, "adam"}, Case{"mlp.onnx", 1, "adamw"},
                                            Case{"resnet_tiny.onnx", 2, "sgd"}, Case{"attention.onnx", 2, "adam"},
-                                           Case{"cnn.onnx", 4, "sgd"}));
+                                           Case{"cnn.onnx", 4, "sgd"}),
+                         [](const auto& info) {
+                           std::string name = info.param.file;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name + "_in_" + std::to_string(info.param.micro_batches) + "_" + info.param.optimizer;
+                         });
 
 // The loop that any LibTorch user would write, on the scripted module itself.
 TEST(StageTrainerTest, WholeGraphEqualsPlainLibTorch) {
