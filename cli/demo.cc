@@ -1,4 +1,5 @@
-// weir demo: a coordinator and emulated workers on this machine train real jobs under the policy; then the same arrivals in the simulator.
+// weir demo: a coordinator and emulated workers on this machine train real jobs under the policy; then the same arrivals in the
+// simulator.
 #include <poll.h>
 
 #include <CLI/CLI.hpp>
@@ -68,7 +69,9 @@ JobSpec ToSpec(const wire::JobInfo& info, int id, double epoch) {
   return spec;
 }
 
-bool Ended(const wire::JobInfo& job) { return job.state() == "finished" || job.state() == "failed" || job.state() == "cancelled"; }
+bool Ended(const wire::JobInfo& job) {
+  return job.state() == "finished" || job.state() == "failed" || job.state() == "cancelled";
+}
 
 // Follows the jobs: a line for each change of a job's state, and one of progress every few seconds.
 class Reporter {
@@ -79,8 +82,9 @@ class Reporter {
       if (before == job.state()) continue;
       before = job.state();
       if (job.state() == "running" || job.state() == "starting") {
-        Line(elapsed, fmt::format("{:<18} {} on {} ({} part{}, {} decided in {:.1f} ms)", job.name(), job.state(), Workers(job), job.workers_size(),
-                                  job.workers_size() == 1 ? "" : "s", job.scheduler(), job.decision_seconds() * 1e3));
+        Line(elapsed,
+             fmt::format("{:<18} {} on {} ({} part{}, {} decided in {:.1f} ms)", job.name(), job.state(), Workers(job),
+                         job.workers_size(), job.workers_size() == 1 ? "" : "s", job.scheduler(), job.decision_seconds() * 1e3));
       } else if (job.state() == "finished") {
         Line(elapsed, fmt::format("{:<18} finished after {}, loss {:.3f}, held-out accuracy {:.1f} %", job.name(),
                                   FormatSeconds(job.finish() - job.arrival()), job.loss(), 100 * job.accuracy()));
@@ -96,7 +100,8 @@ class Reporter {
       waiting += job.state() == "waiting";
       done += Ended(job);
       if (job.state() != "running" || job.iterations_total() == 0) continue;
-      running += fmt::format("  {} {:.0f}%", job.name(), 100.0 * static_cast<double>(job.iterations_done()) / static_cast<double>(job.iterations_total()));
+      running += fmt::format("  {} {:.0f}%", job.name(),
+                             100.0 * static_cast<double>(job.iterations_done()) / static_cast<double>(job.iterations_total()));
     }
     Line(elapsed, fmt::format("waiting {}, done {}, running:{}", waiting, done, running.empty() ? " none" : running));
   }
@@ -134,7 +139,8 @@ std::vector<std::int64_t> RunJobs(const DemoFile& demo, DemoCluster* cluster, do
 }
 
 // Fetches a job's weights and measures them as a user would.
-Checked Check(const DemoJob& wanted, std::int64_t id, worker::Client* client, worker::ArtifactClient* artifacts, const std::string& folder) {
+Checked Check(const DemoJob& wanted, std::int64_t id, worker::Client* client, worker::ArtifactClient* artifacts,
+              const std::string& folder) {
   Checked result;
   result.info = ShowJob(client, id);
   if (result.info.state() != "finished") {
@@ -145,7 +151,8 @@ Checked Check(const DemoJob& wanted, std::int64_t id, worker::Client* client, wo
     const std::string path = fmt::format("{}/{}.pt", folder, wanted.job.name);
     artifacts->GetFile(result.info.result_artifact(), path);
     const worker::JobFile& job = wanted.job;
-    const auto data = worker::ReadDataset(job.data_path, job.labels_path, job.data_format, job.sample_shape, job.num_classes, job.scale);
+    const auto data =
+        worker::ReadDataset(job.data_path, job.labels_path, job.data_format, job.sample_shape, job.num_classes, job.scale);
     result.accuracy = worker::HeldOutAccuracy(path, data, job.holdout, job.seed);
     if (result.accuracy < wanted.min_accuracy) {
       result.problem = fmt::format("accuracy {:.3f}, at least {:.3f} expected", result.accuracy, wanted.min_accuracy);
@@ -181,13 +188,13 @@ std::vector<SimulatedRow> Simulate(const std::vector<Checked>& jobs, const Clust
 }
 
 void PrintTable(const std::vector<Checked>& jobs, double epoch) {
-  std::printf("\n%-18s %-18s %8s %8s %8s %8s  %-26s %5s %7s %9s\n", "JOB", "MODEL", "ARRIVAL", "START", "FINISH", "JCT", "WORKERS", "PARTS", "LOSS",
-              "ACCURACY");
+  std::printf("\n%-18s %-18s %8s %8s %8s %8s  %-26s %5s %7s %9s\n", "JOB", "MODEL", "ARRIVAL", "START", "FINISH", "JCT",
+              "WORKERS", "PARTS", "LOSS", "ACCURACY");
   for (const Checked& c : jobs) {
     const wire::JobInfo& j = c.info;
-    std::printf("%-18s %-18s %7.1fs %7.1fs %7.1fs %7.1fs  %-26s %5d %7.3f %8.1f%%%s%s\n", j.name().c_str(), j.model().c_str(), j.arrival() - epoch,
-                j.start() - epoch, j.finish() - epoch, j.finish() - j.arrival(), Workers(j).c_str(), j.parts(), j.loss(), 100 * c.accuracy,
-                c.problem.empty() ? "" : "  ! ", c.problem.c_str());
+    std::printf("%-18s %-18s %7.1fs %7.1fs %7.1fs %7.1fs  %-26s %5d %7.3f %8.1f%%%s%s\n", j.name().c_str(), j.model().c_str(),
+                j.arrival() - epoch, j.start() - epoch, j.finish() - epoch, j.finish() - j.arrival(), Workers(j).c_str(),
+                j.parts(), j.loss(), 100 * c.accuracy, c.problem.empty() ? "" : "  ! ", c.problem.c_str());
   }
 }
 
@@ -206,12 +213,14 @@ void Run(const Options& o) {
   } remove{keep ? "" : folder};
   fs::create_directories(folder);
 
-  std::fprintf(stderr, "Starting a coordinator (scheduler %s) and %zu workers on this machine. Speed, memory and links of the workers are emulated:\n"
-                       "they really train, and each part is then stretched to the time that its device would take.\n",
+  std::fprintf(stderr,
+               "Starting a coordinator (scheduler %s) and %zu workers on this machine. Speed, memory and links of the workers "
+               "are emulated:\n"
+               "they really train, and each part is then stretched to the time that its device would take.\n",
                o.scheduler.c_str(), demo.cluster.workers.size());
   for (const WorkerSpec& w : demo.cluster.workers) {
-    std::fprintf(stderr, "  %-8s %sFLOP/s, %s, %s/s\n", w.name.c_str(), FormatCount(w.flops).c_str(), FormatBytes(w.memory_bytes).c_str(),
-                 FormatBytes(w.bandwidth).c_str());
+    std::fprintf(stderr, "  %-8s %sFLOP/s, %s, %s/s\n", w.name.c_str(), FormatCount(w.flops).c_str(),
+                 FormatBytes(w.memory_bytes).c_str(), FormatBytes(w.bandwidth).c_str());
   }
   std::vector<Checked> jobs;
   std::string policy_hash;
@@ -234,7 +243,8 @@ void Run(const Options& o) {
   }
   const std::vector<SimulatedRow> simulated = Simulate(jobs, demo.cluster, epoch, o);
   if (o.json) {
-    nlohmann::ordered_json out = {{"schema_version", 1}, {"scheduler", o.scheduler}, {"policy_hash", policy_hash}, {"emulated", true}};
+    nlohmann::ordered_json out = {
+        {"schema_version", 1}, {"scheduler", o.scheduler}, {"policy_hash", policy_hash}, {"emulated", true}};
     for (const Checked& c : jobs) {
       nlohmann::ordered_json row = ToJson(c.info, false);
       row["held_out_accuracy"] = c.accuracy;
@@ -242,14 +252,17 @@ void Run(const Options& o) {
       out["jobs"].push_back(row);
     }
     out["measured_mean_jct"] = measured;
-    for (const SimulatedRow& r : simulated) out["simulated"].push_back({{"scheduler", r.scheduler}, {"mean_jct", r.mean_jct}, {"unfinished", r.unfinished}});
+    for (const SimulatedRow& r : simulated)
+      out["simulated"].push_back({{"scheduler", r.scheduler}, {"mean_jct", r.mean_jct}, {"unfinished", r.unfinished}});
     std::printf("%s\n", out.dump().c_str());
   } else {
     PrintTable(jobs, epoch);
-    std::printf("\n%zu jobs, %zu in several parts on several workers. Mean JCT of the same arrivals on these workers:\n", jobs.size(), split);
+    std::printf("\n%zu jobs, %zu in several parts on several workers. Mean JCT of the same arrivals on these workers:\n",
+                jobs.size(), split);
     std::printf("  %-22s %7.1f s  measured (real training on emulated workers)\n", o.scheduler.c_str(), measured);
     for (const SimulatedRow& r : simulated) {
-      std::printf("  %-22s %7.1f s  simulated%s\n", r.scheduler.c_str(), r.mean_jct, r.unfinished ? fmt::format(", {} unplaced", r.unfinished).c_str() : "");
+      std::printf("  %-22s %7.1f s  simulated%s\n", r.scheduler.c_str(), r.mean_jct,
+                  r.unfinished ? fmt::format(", {} unplaced", r.unfinished).c_str() : "");
     }
     if (!policy_hash.empty()) std::printf("policy %s\n", policy_hash.substr(0, 12).c_str());
     if (keep) std::printf("weights and event log in %s\n", folder.c_str());
@@ -269,7 +282,9 @@ void AddDemo(CLI::App& app) {
   verb->add_option("--scheduler", o.scheduler, "policy, fifo, sjf, greedy, ...")->capture_default_str();
   verb->add_option("--policy", o.policy, "Policy file");
   verb->add_option("--output", o.output, "Keep weights and event log in this folder");
-  verb->add_option("--timeout", o.timeout, "Seconds until the jobs must have ended")->capture_default_str()->check(CLI::PositiveNumber);
+  verb->add_option("--timeout", o.timeout, "Seconds until the jobs must have ended")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   verb->add_flag("--json", o.json, "Print JSON");
   verb->callback([] { Run(o); });
 }

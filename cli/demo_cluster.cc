@@ -38,28 +38,48 @@ DemoCluster::DemoCluster(const std::vector<WorkerSpec>& workers, const std::stri
   ::setenv("WEIR_LOG", "warning", 0);  // the children's; the user's own choice wins
   address_ = fmt::format("tcp://127.0.0.1:{}", FreePort());
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::vector<std::string> command = {self, "coordinator", "--listen", address_, "--listen-artifacts", "tcp://127.0.0.1:*", "--state", state_folder,
-                                      "--scheduler", scheduler};
+  std::vector<std::string> command = {
+      self,      "coordinator", "--listen",    address_, "--listen-artifacts", "tcp://127.0.0.1:*",
+      "--state", state_folder,  "--scheduler", scheduler};
   if (!policy.empty()) command.insert(command.end(), {"--policy", policy});
   coordinator_ = std::make_unique<worker::ChildProcess>(command);
   for (const WorkerSpec& w : workers) {
-    workers_.push_back(std::make_unique<worker::ChildProcess>(std::vector<std::string>{
-        self, "worker", "--coordinator", address_, "--name", w.name, "--emulate-flops", fmt::format("{:.0f}FLOP/s", w.flops), "--memory",
-        fmt::format("{:.0f}B", w.memory_bytes), "--bandwidth", fmt::format("{:.0f}B/s", w.bandwidth), "--latency", fmt::format("{:.9f}s", w.latency),
-        "--corun-gain", fmt::format("{}", w.corun_gain), "--max-residents", std::to_string(w.max_residents), "--threads", "1"}));
+    workers_.push_back(std::make_unique<worker::ChildProcess>(std::vector<std::string>{self,
+                                                                                       "worker",
+                                                                                       "--coordinator",
+                                                                                       address_,
+                                                                                       "--name",
+                                                                                       w.name,
+                                                                                       "--emulate-flops",
+                                                                                       fmt::format("{:.0f}FLOP/s", w.flops),
+                                                                                       "--memory",
+                                                                                       fmt::format("{:.0f}B", w.memory_bytes),
+                                                                                       "--bandwidth",
+                                                                                       fmt::format("{:.0f}B/s", w.bandwidth),
+                                                                                       "--latency",
+                                                                                       fmt::format("{:.9f}s", w.latency),
+                                                                                       "--corun-gain",
+                                                                                       fmt::format("{}", w.corun_gain),
+                                                                                       "--max-residents",
+                                                                                       std::to_string(w.max_residents),
+                                                                                       "--threads",
+                                                                                       "1"}));
   }
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (true) {
     RequireAlive();
     try {
       worker::Client client(address_, worker::Milliseconds(1000));
-      const auto reply = client.Call<wire::ListReply>(worker::MessageType::kListRequest, wire::ListRequest(), worker::MessageType::kListReply);
-      const auto ready = std::count_if(reply.workers().begin(), reply.workers().end(), [](const auto& w) { return w.state() == "ready"; });
+      const auto reply =
+          client.Call<wire::ListReply>(worker::MessageType::kListRequest, wire::ListRequest(), worker::MessageType::kListReply);
+      const auto ready =
+          std::count_if(reply.workers().begin(), reply.workers().end(), [](const auto& w) { return w.state() == "ready"; });
       if (ready == static_cast<long>(workers.size())) return;
     } catch (const Error& e) {
       if (e.code() != ExitCode::kUnreachable) throw;
     }
-    if (std::chrono::steady_clock::now() > deadline) throw Failure(ExitCode::kInfrastructure, "not all workers joined within 60 s");
+    if (std::chrono::steady_clock::now() > deadline)
+      throw Failure(ExitCode::kInfrastructure, "not all workers joined within 60 s");
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 }
@@ -72,7 +92,8 @@ DemoCluster::~DemoCluster() {
 }
 
 void DemoCluster::RequireAlive() {
-  if (const auto how = coordinator_->HowItEnded()) throw Failure(ExitCode::kInfrastructure, "the coordinator ended with {}", *how);
+  if (const auto how = coordinator_->HowItEnded())
+    throw Failure(ExitCode::kInfrastructure, "the coordinator ended with {}", *how);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     if (const auto how = workers_[i]->HowItEnded()) throw Failure(ExitCode::kInfrastructure, "worker {} ended with {}", i, *how);
   }

@@ -18,7 +18,8 @@ std::string ResourcePath(const std::string& name) {
     if (fs::exists(above / name, error)) return (above / name).string();
     if (above == above.parent_path()) break;
   }
-  throw Invalid("{}: not found in {} nor in a folder above {}; set WEIR_HOME", name, installed.parent_path().string(), folder.string());
+  throw Invalid("{}: not found in {} nor in a folder above {}; set WEIR_HOME", name, installed.parent_path().string(),
+                folder.string());
 }
 
 }  // namespace weir::cli

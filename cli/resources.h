@@ -6,8 +6,8 @@
 
 namespace weir::cli {
 
-// Path of `name` (e.g. "configs/demo/demo.yaml"): under the environment's WEIR_HOME, else ../share/weir beside the executable's folder,
-// else the nearest folder above the executable that holds it (a source tree). Throws Error(kInvalid) naming the places.
+// Path of `name` (e.g. "configs/demo/demo.yaml"): under the environment's WEIR_HOME, else ../share/weir beside the executable's
+// folder, else the nearest folder above the executable that holds it (a source tree). Throws Error(kInvalid) naming the places.
 std::string ResourcePath(const std::string& name);
 
 }  // namespace weir::cli

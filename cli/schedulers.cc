@@ -9,7 +9,9 @@
 
 namespace weir::cli {
 
-std::string PolicyPath(const SchedulerOptions& options) { return options.policy_path.empty() ? DefaultPolicyPath() : options.policy_path; }
+std::string PolicyPath(const SchedulerOptions& options) {
+  return options.policy_path.empty() ? DefaultPolicyPath() : options.policy_path;
+}
 
 std::unique_ptr<Scheduler> MakeScheduler(const std::string& name, const SchedulerOptions& options) {
   if (name == "policy" || name.starts_with("policy:")) {

@@ -15,25 +15,25 @@ namespace fs = std::filesystem;
 
 // Folder -> floor. The longest matching prefix counts. A file may include its own folder and lower floors only.
 const std::map<std::string, int> kFloor = {
-    {"env/core", 0},
-    {"partitioner", 1},      {"worker/protocol", 1}, {"worker/kernels", 1},
-    {"env/sim", 2},          {"env/workload", 2},    {"env/metrics", 2},
-    {"env/mdp", 3},
-    {"agent/baselines", 4},  {"worker/sync", 4},     {"worker/shaping", 4},
-    {"agent/policy", 5},     {"agent/train", 5},     {"agent/lookahead", 5}, {"worker/runtime", 5}, {"worker/daemon", 5}, {"coordinator", 5},
-    {"cli", 6},
+    {"env/core", 0},       {"partitioner", 1},     {"worker/protocol", 1},
+    {"worker/kernels", 1}, {"env/sim", 2},         {"env/workload", 2},
+    {"env/metrics", 2},    {"env/mdp", 3},         {"agent/baselines", 4},
+    {"worker/sync", 4},    {"worker/shaping", 4},  {"agent/policy", 5},
+    {"agent/train", 5},    {"agent/lookahead", 5}, {"worker/runtime", 5},
+    {"worker/daemon", 5},  {"coordinator", 5},     {"cli", 6},
 };
 // Arrows across one floor that are part of the design: what the row's folder may include besides lower floors.
 const std::map<std::string, std::set<std::string>> kAcross = {
-    {"env/workload", {"env/sim"}},                       // a workload is a list of the simulator's job specifications
-    {"env/metrics", {"env/sim"}},                        // metrics read the simulator's job records
+    {"env/workload", {"env/sim"}},  // a workload is a list of the simulator's job specifications
+    {"env/metrics", {"env/sim"}},   // metrics read the simulator's job records
     {"agent/train", {"agent/policy", "agent/lookahead"}},
     {"agent/lookahead", {"agent/policy"}},
     {"coordinator", {"agent/policy", "agent/lookahead", "worker/runtime"}},
     {"worker/daemon", {"worker/runtime"}},
 };
 // Headers of LibTorch may appear in these folders' .cc files (and private headers) only.
-const std::set<std::string> kTorchFolders = {"agent/policy", "agent/train", "worker/runtime", "worker/sync", "partitioner/torchscript"};
+const std::set<std::string> kTorchFolders = {"agent/policy", "agent/train", "worker/runtime", "worker/sync",
+                                             "partitioner/torchscript"};
 
 std::string FolderOf(const std::string& path) {
   std::string best;
@@ -85,7 +85,8 @@ TEST(LayeringTest, IncludesRunDownward) {
 
 TEST(LayeringTest, LibTorchStaysInItsFolders) {
   for (const Include& include : AllIncludes()) {
-    if (!include.system || !(include.target.rfind("torch/", 0) == 0 || include.target.rfind("ATen/", 0) == 0 || include.target.rfind("c10/", 0) == 0)) {
+    if (!include.system || !(include.target.rfind("torch/", 0) == 0 || include.target.rfind("ATen/", 0) == 0 ||
+                             include.target.rfind("c10/", 0) == 0)) {
       continue;
     }
     const std::string folder = fs::path(include.file).parent_path().string();

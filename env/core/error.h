@@ -14,13 +14,13 @@ namespace weir {
 // Exit codes of `weir`, the same for every verb.
 enum class ExitCode : int {
   kOk = 0,
-  kJobFailed = 1,        // the job itself failed, or a comparison given with --fail-if holds
-  kInvalid = 2,          // usage, or an invalid file, spec or field
-  kNotPlaceable = 3,     // accepted but can't run on the cluster as it is
-  kUnreachable = 4,      // the coordinator (or a peer) doesn't answer
-  kRefused = 5,          // key or role
-  kNotFound = 6,         // conflict or not found
-  kInfrastructure = 7,   // a worker, disk or process failed
+  kJobFailed = 1,       // the job itself failed, or a comparison given with --fail-if holds
+  kInvalid = 2,         // usage, or an invalid file, spec or field
+  kNotPlaceable = 3,    // accepted but can't run on the cluster as it is
+  kUnreachable = 4,     // the coordinator (or a peer) doesn't answer
+  kRefused = 5,         // key or role
+  kNotFound = 6,        // conflict or not found
+  kInfrastructure = 7,  // a worker, disk or process failed
   kTimeout = 8,
   kInterrupted = 130,
 };

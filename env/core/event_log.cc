@@ -24,7 +24,9 @@ void AppendText(std::string* out, std::string_view text) {
   out->push_back('"');
 }
 
-std::string Number(double value) { return std::isfinite(value) ? fmt::format("{:.17g}", value) : "null"; }
+std::string Number(double value) {
+  return std::isfinite(value) ? fmt::format("{:.17g}", value) : "null";
+}
 
 }  // namespace
 

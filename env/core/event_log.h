@@ -21,7 +21,8 @@ class EventLog {
   using Fields = std::vector<std::pair<std::string_view, Value>>;
 
   EventLog() = default;  // drops everything
-  // Appends to `path`; throws Error(kInfrastructure) when it can't be opened. Doubles are printed with 17 digits, so they read back exactly.
+  // Appends to `path`; throws Error(kInfrastructure) when it can't be opened. Doubles are printed with 17 digits, so they read
+  // back exactly.
   explicit EventLog(const std::string& path);
   ~EventLog();
   EventLog(EventLog&& other) noexcept;

@@ -68,7 +68,9 @@ void WriteFileAtomically(const std::string& path, std::string_view content) {
 
 std::string ContentHash(std::string_view content) {
   unsigned char digest[32];
-  WEIR_CHECK_EQ(crypto_generichash(digest, sizeof digest, reinterpret_cast<const unsigned char*>(content.data()), content.size(), nullptr, 0), 0);
+  WEIR_CHECK_EQ(crypto_generichash(digest, sizeof digest, reinterpret_cast<const unsigned char*>(content.data()), content.size(),
+                                   nullptr, 0),
+                0);
   std::string hex(64, '0');
   for (std::size_t i = 0; i < sizeof digest; ++i) {
     hex[2 * i] = "0123456789abcdef"[digest[i] >> 4];

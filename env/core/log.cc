@@ -33,9 +33,15 @@ std::string& Prefix() {
 
 }  // namespace
 
-void SetLogLevel(LogLevel level) { Level() = level; }
-LogLevel log_level() { return Level(); }
-void SetLogPrefix(std::string prefix) { Prefix() = std::move(prefix); }
+void SetLogLevel(LogLevel level) {
+  Level() = level;
+}
+LogLevel log_level() {
+  return Level();
+}
+void SetLogPrefix(std::string prefix) {
+  Prefix() = std::move(prefix);
+}
 
 namespace internal {
 
@@ -44,8 +50,8 @@ void WriteLog(LogLevel level, const std::string& message) {
   gettimeofday(&now, nullptr);
   tm local{};
   localtime_r(&now.tv_sec, &local);
-  std::string line = fmt::format("{} {:02}:{:02}:{:02}.{:03} {}{}\n", "DIWE"[static_cast<int>(level)], local.tm_hour, local.tm_min,
-                                 local.tm_sec, now.tv_usec / 1000, Prefix(), message);
+  std::string line = fmt::format("{} {:02}:{:02}:{:02}.{:03} {}{}\n", "DIWE"[static_cast<int>(level)], local.tm_hour,
+                                 local.tm_min, local.tm_sec, now.tv_usec / 1000, Prefix(), message);
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -25,11 +25,11 @@ void WriteLog(LogLevel level, const std::string& message);
 }  // namespace weir
 
 // WEIR_LOG(Info, "event=arrival job={} queued={}", job, queued);
-#define WEIR_LOG(level, ...)                                                                \
-  do {                                                                                      \
-    if (::weir::LogLevel::k##level >= ::weir::log_level()) {                                \
-      ::weir::internal::WriteLog(::weir::LogLevel::k##level, ::fmt::format(__VA_ARGS__));   \
-    }                                                                                       \
+#define WEIR_LOG(level, ...)                                                              \
+  do {                                                                                    \
+    if (::weir::LogLevel::k##level >= ::weir::log_level()) {                              \
+      ::weir::internal::WriteLog(::weir::LogLevel::k##level, ::fmt::format(__VA_ARGS__)); \
+    }                                                                                     \
   } while (false)
 
 #endif  // WEIR_ENV_CORE_LOG_H_

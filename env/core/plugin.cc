@@ -43,7 +43,8 @@ void* TorchSymbol(const char* name) {
   std::lock_guard lock(mutex);
   if (!handle) handle = Load();
   void* symbol = ::dlsym(handle, name);
-  if (!symbol) throw Failure(ExitCode::kInfrastructure, "libweir_torch.so has no '{}': it belongs to another version of weir", name);
+  if (!symbol)
+    throw Failure(ExitCode::kInfrastructure, "libweir_torch.so has no '{}': it belongs to another version of weir", name);
   return symbol;
 }
 

@@ -14,13 +14,17 @@ std::uint64_t Mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-std::uint64_t Mix64(std::uint64_t a, std::uint64_t b) { return Mix64(Mix64(a) ^ std::rotl(b, 32) ^ (b * 0xd6e8feb86659fd93ull)); }
+std::uint64_t Mix64(std::uint64_t a, std::uint64_t b) {
+  return Mix64(Mix64(a) ^ std::rotl(b, 32) ^ (b * 0xd6e8feb86659fd93ull));
+}
 
 Rng::Rng(std::uint64_t seed) : seed_(seed) {
   for (std::uint64_t i = 0; i < 4; ++i) state_[i] = Mix64(seed + i * 0x9e3779b97f4a7c15ull);
 }
 
-Rng Rng::Split(std::uint64_t stream) const { return Rng(Mix64(seed_, stream)); }
+Rng Rng::Split(std::uint64_t stream) const {
+  return Rng(Mix64(seed_, stream));
+}
 
 std::uint64_t Rng::Next() {
   auto& s = state_;
@@ -35,8 +39,12 @@ std::uint64_t Rng::Next() {
   return result;
 }
 
-double Rng::Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
-double Rng::Uniform(double low, double high) { return low + (high - low) * Uniform(); }
+double Rng::Uniform() {
+  return static_cast<double>(Next() >> 11) * 0x1.0p-53;
+}
+double Rng::Uniform(double low, double high) {
+  return low + (high - low) * Uniform();
+}
 
 std::uint64_t Rng::Below(std::uint64_t n) {
   WEIR_CHECK_GT(n, 0u);
@@ -46,7 +54,9 @@ std::uint64_t Rng::Below(std::uint64_t n) {
   return x % n;
 }
 
-double Rng::Exponential(double mean) { return -mean * std::log1p(-Uniform()); }
+double Rng::Exponential(double mean) {
+  return -mean * std::log1p(-Uniform());
+}
 
 double Rng::Normal() {
   while (true) {
@@ -55,6 +65,8 @@ double Rng::Normal() {
   }
 }
 
-double Rng::LogNormal(double median, double sigma) { return median * std::exp(sigma * Normal()); }
+double Rng::LogNormal(double median, double sigma) {
+  return median * std::exp(sigma * Normal());
+}
 
 }  // namespace weir

@@ -19,12 +19,12 @@ class Rng {
   // An independent stream: a pure function of this generator's seed and `stream`, whatever was drawn before.
   Rng Split(std::uint64_t stream) const;
 
-  std::uint64_t Next();              // uniform over all 64-bit values
-  double Uniform();                  // in [0, 1), 53 bits
+  std::uint64_t Next();  // uniform over all 64-bit values
+  double Uniform();      // in [0, 1), 53 bits
   double Uniform(double low, double high);
   std::uint64_t Below(std::uint64_t n);  // in [0, n), unbiased. REQUIRES: n > 0
   double Exponential(double mean);
-  double Normal();                   // mean 0, standard deviation 1 (polar method)
+  double Normal();  // mean 0, standard deviation 1 (polar method)
   double LogNormal(double median, double sigma);
 
  private:

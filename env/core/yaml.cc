@@ -29,7 +29,9 @@ class BoundsChecker : public YAML::EventHandler {
     throw Invalid("{}:{}: aliases are not allowed here", source_, mark.line + 1);
   }
   void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override { Enter(mark); }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    Enter(mark);
+  }
   void OnSequenceEnd() override { --depth_; }
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override { Enter(mark); }
   void OnMapEnd() override { --depth_; }
@@ -55,10 +57,14 @@ void CheckBracketDepth(const std::string& text, const std::string& source) {
 
 std::string_view KindName(const YAML::Node& node) {
   switch (node.Type()) {
-    case YAML::NodeType::Map: return "a map";
-    case YAML::NodeType::Sequence: return "a list";
-    case YAML::NodeType::Scalar: return "a value";
-    default: return "nothing";
+    case YAML::NodeType::Map:
+      return "a map";
+    case YAML::NodeType::Sequence:
+      return "a list";
+    case YAML::NodeType::Scalar:
+      return "a value";
+    default:
+      return "nothing";
   }
 }
 
@@ -75,7 +81,9 @@ struct Yaml::State {
   std::vector<std::string> asked;
 };
 
-Yaml Yaml::ParseFile(const std::string& path) { return ParseText(ReadFile(path, kMaxBytes), path); }
+Yaml Yaml::ParseFile(const std::string& path) {
+  return ParseText(ReadFile(path, kMaxBytes), path);
+}
 
 Yaml Yaml::ParseText(const std::string& text, const std::string& source) {
   if (text.size() > kMaxBytes) throw Invalid("{}: larger than {} bytes", source, kMaxBytes);
@@ -100,12 +108,24 @@ Yaml Yaml::ParseText(const std::string& text, const std::string& source) {
   }
 }
 
-bool Yaml::IsMap() const { return state_->node.IsMap(); }
-bool Yaml::IsList() const { return state_->node.IsSequence(); }
-bool Yaml::IsScalar() const { return state_->node.IsScalar(); }
-bool Yaml::IsNull() const { return state_->node.IsNull(); }
-const std::string& Yaml::field() const { return state_->field; }
-std::string Yaml::where() const { return fmt::format("{}:{}", state_->document->source, state_->node.Mark().line + 1); }
+bool Yaml::IsMap() const {
+  return state_->node.IsMap();
+}
+bool Yaml::IsList() const {
+  return state_->node.IsSequence();
+}
+bool Yaml::IsScalar() const {
+  return state_->node.IsScalar();
+}
+bool Yaml::IsNull() const {
+  return state_->node.IsNull();
+}
+const std::string& Yaml::field() const {
+  return state_->field;
+}
+std::string Yaml::where() const {
+  return fmt::format("{}:{}", state_->document->source, state_->node.Mark().line + 1);
+}
 
 void Yaml::Fail(const std::string& expected, const std::string& found) const {
   throw Invalid("{}: {} must be {}, got {}", where(), state_->field.empty() ? "the document" : state_->field, expected, found);
@@ -201,12 +221,14 @@ std::int64_t Yaml::AsInt(std::int64_t low, std::int64_t high) const {
 }
 
 double Yaml::AsDouble(double low, double high) const {
-  const std::string expected = std::isfinite(high) ? fmt::format("a number from {} to {}", low, high) : fmt::format("a number >= {}", low);
+  const std::string expected =
+      std::isfinite(high) ? fmt::format("a number from {} to {}", low, high) : fmt::format("a number >= {}", low);
   if (!state_->node.IsScalar()) Fail(expected);
   const std::string& text = state_->node.Scalar();
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < low || value > high) Fail(expected);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < low || value > high)
+    Fail(expected);
   return value;
 }
 

@@ -33,9 +33,9 @@ class Yaml {
   // Child of a map. Required throws when it is missing. REQUIRES (throws otherwise): this is a map.
   Yaml Required(std::string_view key) const;
   std::optional<Yaml> Optional(std::string_view key) const;
-  std::vector<std::string> Keys() const;      // of a map, in file order
-  std::vector<Yaml> Items() const;            // of a list; throws if it is none
-  void Finish() const;                        // throws on an unknown key of this map
+  std::vector<std::string> Keys() const;  // of a map, in file order
+  std::vector<Yaml> Items() const;        // of a list; throws if it is none
+  void Finish() const;                    // throws on an unknown key of this map
 
   std::string AsString() const;
   bool AsBool() const;

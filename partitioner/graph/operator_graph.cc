@@ -10,17 +10,28 @@ namespace weir::partitioner {
 
 std::string_view DTypeName(DType type) {
   switch (type) {
-    case DType::kFloat32: return "float32";
-    case DType::kFloat64: return "float64";
-    case DType::kFloat16: return "float16";
-    case DType::kBFloat16: return "bfloat16";
-    case DType::kInt64: return "int64";
-    case DType::kInt32: return "int32";
-    case DType::kInt16: return "int16";
-    case DType::kInt8: return "int8";
-    case DType::kUint8: return "uint8";
-    case DType::kBool: return "bool";
-    case DType::kOther: return "other";
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat64:
+      return "float64";
+    case DType::kFloat16:
+      return "float16";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kInt64:
+      return "int64";
+    case DType::kInt32:
+      return "int32";
+    case DType::kInt16:
+      return "int16";
+    case DType::kInt8:
+      return "int8";
+    case DType::kUint8:
+      return "uint8";
+    case DType::kBool:
+      return "bool";
+    case DType::kOther:
+      return "other";
   }
   return "other";
 }
@@ -28,13 +39,17 @@ std::string_view DTypeName(DType type) {
 std::int64_t DTypeSize(DType type) {
   switch (type) {
     case DType::kFloat64:
-    case DType::kInt64: return 8;
+    case DType::kInt64:
+      return 8;
     case DType::kFloat32:
-    case DType::kInt32: return 4;
+    case DType::kInt32:
+      return 4;
     case DType::kFloat16:
     case DType::kBFloat16:
-    case DType::kInt16: return 2;
-    default: return 1;
+    case DType::kInt16:
+      return 2;
+    default:
+      return 1;
   }
 }
 
@@ -71,19 +86,24 @@ std::int64_t Sum(const Range& range, Field field, std::string_view what) {
 }  // namespace
 
 std::int64_t OperatorGraph::TotalMacs() const {
-  return Sum(operators, [](const Operator& o) { return o.macs; }, name + ": MACs");
+  return Sum(
+      operators, [](const Operator& o) { return o.macs; }, name + ": MACs");
 }
 std::int64_t OperatorGraph::TotalForwardFlop() const {
-  return Sum(operators, [](const Operator& o) { return o.forward_flop; }, name + ": FLOP");
+  return Sum(
+      operators, [](const Operator& o) { return o.forward_flop; }, name + ": FLOP");
 }
 std::int64_t OperatorGraph::TotalBackwardFlop() const {
-  return Sum(operators, [](const Operator& o) { return o.backward_flop; }, name + ": FLOP");
+  return Sum(
+      operators, [](const Operator& o) { return o.backward_flop; }, name + ": FLOP");
 }
 std::int64_t OperatorGraph::TrainableElements() const {
-  return Sum(parameters, [](const Parameter& p) { return p.trainable ? p.elements : 0; }, name + ": parameters");
+  return Sum(
+      parameters, [](const Parameter& p) { return p.trainable ? p.elements : 0; }, name + ": parameters");
 }
 std::int64_t OperatorGraph::BufferElements() const {
-  return Sum(parameters, [](const Parameter& p) { return p.trainable ? 0 : p.elements; }, name + ": buffers");
+  return Sum(
+      parameters, [](const Parameter& p) { return p.trainable ? 0 : p.elements; }, name + ": buffers");
 }
 
 void OperatorGraph::Finalize() {
@@ -116,13 +136,14 @@ void OperatorGraph::Finalize() {
   }
   for (int t : outputs) tensors.at(t).is_output = true;
   for (const Parameter& p : parameters) {
-    if (p.readers.size() > 1 && std::find(together.begin(), together.end(), p.readers) == together.end()) together.push_back(p.readers);
+    if (p.readers.size() > 1 && std::find(together.begin(), together.end(), p.readers) == together.end())
+      together.push_back(p.readers);
   }
 }
 
 std::string OperatorGraph::ToText() const {
-  std::string text = fmt::format("{} batch={} operators={} tensors={} parameters={}\n", format, batch, operators.size(), tensors.size(),
-                                 parameters.size());
+  std::string text = fmt::format("{} batch={} operators={} tensors={} parameters={}\n", format, batch, operators.size(),
+                                 tensors.size(), parameters.size());
   auto tensor_text = [&](int id) {
     const Tensor& t = tensors[id];
     return t.shape ? fmt::format("t{}:{}[{}]", id, DTypeName(t.dtype), fmt::join(*t.shape, ",")) : fmt::format("t{}:?", id);
@@ -134,17 +155,21 @@ std::string OperatorGraph::ToText() const {
   };
   for (std::size_t i = 0; i < operators.size(); ++i) {
     const Operator& o = operators[i];
-    text += fmt::format("{} {} ({}) -> ({}) params=({}) macs={} flop={}/{} saved={}{}\n", i, o.kind, list(o.inputs), list(o.outputs),
-                        fmt::join(o.parameters, " "), o.macs, o.forward_flop, o.backward_flop, o.saved_bytes, o.opaque ? " opaque" : "");
+    text += fmt::format("{} {} ({}) -> ({}) params=({}) macs={} flop={}/{} saved={}{}\n", i, o.kind, list(o.inputs),
+                        list(o.outputs), fmt::join(o.parameters, " "), o.macs, o.forward_flop, o.backward_flop, o.saved_bytes,
+                        o.opaque ? " opaque" : "");
   }
   for (const Parameter& p : parameters) {
-    text += fmt::format("{} {} {}[{}]\n", p.trainable ? "parameter" : "buffer", p.name, DTypeName(p.dtype), fmt::join(p.shape, ","));
+    text +=
+        fmt::format("{} {} {}[{}]\n", p.trainable ? "parameter" : "buffer", p.name, DTypeName(p.dtype), fmt::join(p.shape, ","));
   }
   for (const auto& group : together) text += fmt::format("together {}\n", fmt::join(group, " "));
   text += fmt::format("inputs {} outputs {}\n", fmt::join(inputs, " "), fmt::join(outputs, " "));
   return text;
 }
 
-std::string OperatorGraph::Fingerprint() const { return ContentHash(ToText()); }
+std::string OperatorGraph::Fingerprint() const {
+  return ContentHash(ToText());
+}
 
 }  // namespace weir::partitioner

@@ -22,11 +22,11 @@ struct Tensor {
   std::string name;
   std::optional<std::vector<std::int64_t>> shape;  // nullopt: unknown
   DType dtype = DType::kFloat32;
-  std::int64_t bytes = 0;       // of the whole tensor at this batch; 0 when the shape is unknown
-  bool has_gradient = false;    // a gradient of the same size flows back when this tensor is cut in training
-  int producer = -1;            // operator index; -1: model input
-  std::vector<int> readers;     // operator indices, ascending, each once
-  bool is_output = false;       // of the model
+  std::int64_t bytes = 0;     // of the whole tensor at this batch; 0 when the shape is unknown
+  bool has_gradient = false;  // a gradient of the same size flows back when this tensor is cut in training
+  int producer = -1;          // operator index; -1: model input
+  std::vector<int> readers;   // operator indices, ascending, each once
+  bool is_output = false;     // of the model
 };
 
 // A weight or a buffer (BatchNorm statistics).
@@ -35,17 +35,17 @@ struct Parameter {
   std::vector<std::int64_t> shape;
   DType dtype = DType::kFloat32;
   std::int64_t elements = 0;
-  bool trainable = true;      // false: a buffer
-  std::vector<int> readers;   // operator indices, ascending, each once; more than one: tied
+  bool trainable = true;     // false: a buffer
+  std::vector<int> readers;  // operator indices, ascending, each once; more than one: tied
 };
 
 struct Operator {
-  std::string name;              // unique in the graph
-  std::string kind;              // "Conv" or "aten::conv2d"
-  std::vector<int> inputs;       // tensor ids, in order; a tensor may appear twice
-  std::vector<int> outputs;      // tensor ids
-  std::vector<int> parameters;   // parameter ids, in order
-  std::int64_t macs = 0;         // forward, of convolutions and matrix products
+  std::string name;                // unique in the graph
+  std::string kind;                // "Conv" or "aten::conv2d"
+  std::vector<int> inputs;         // tensor ids, in order; a tensor may appear twice
+  std::vector<int> outputs;        // tensor ids
+  std::vector<int> parameters;     // parameter ids, in order
+  std::int64_t macs = 0;           // forward, of convolutions and matrix products
   std::int64_t forward_flop = 0;   // 2·macs plus the elementwise work
   std::int64_t backward_flop = 0;  // gradients of inputs and of weights
   std::int64_t saved_bytes = 0;    // activations kept for the backward pass
@@ -53,14 +53,14 @@ struct Operator {
 };
 
 struct OperatorGraph {
-  std::string name;       // usually the file's name
-  std::string format;     // "onnx" or "torchscript"
+  std::string name;    // usually the file's name
+  std::string format;  // "onnx" or "torchscript"
   std::int64_t batch = 1;
   std::vector<Operator> operators;
   std::vector<Tensor> tensors;
   std::vector<Parameter> parameters;
-  std::vector<int> inputs;    // tensor ids of the model's inputs
-  std::vector<int> outputs;   // tensor ids of the model's outputs
+  std::vector<int> inputs;                 // tensor ids of the model's inputs
+  std::vector<int> outputs;                // tensor ids of the model's outputs
   std::vector<std::vector<int>> together;  // operators that must stay in one part (tied parameters, in-place views)
   std::vector<std::string> warnings;       // one line each
 

@@ -15,17 +15,18 @@
 namespace weir::partitioner {
 
 struct LoweredWeight {
-  std::vector<std::string> names;       // attribute paths or initialiser name; several where weights are tied
-  torch::jit::Value* value = nullptr;   // an input of the graph
-  at::Tensor tensor;                    // as in the file; may have stride 0, may be undefined where the file has no data
-  bool trainable = true;                // false: a buffer
+  std::vector<std::string> names;      // attribute paths or initialiser name; several where weights are tied
+  torch::jit::Value* value = nullptr;  // an input of the graph
+  at::Tensor tensor;                   // as in the file; may have stride 0, may be undefined where the file has no data
+  bool trainable = true;               // false: a buffer
   std::vector<std::int64_t> shape;
 };
 
 // A step of the lowered graph: nodes that one operator of the operator graph stands for.
 struct LoweredOperator {
-  // In execution order. Besides the operator's own nodes these are the auxiliary nodes it needs (list constructions, sizes, integer
-  // arithmetic): pure, cheap and private to each operator that needs them, so only tensors cross from operator to operator.
+  // In execution order. Besides the operator's own nodes these are the auxiliary nodes it needs (list constructions, sizes,
+  // integer arithmetic): pure, cheap and private to each operator that needs them, so only tensors cross from operator to
+  // operator.
   std::vector<torch::jit::Node*> nodes;
 };
 

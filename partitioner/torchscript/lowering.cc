@@ -36,7 +36,9 @@ using torch::jit::Value;
 namespace prim = torch::jit::prim;
 namespace attr = torch::jit::attr;
 
-std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string FirstLine(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
 
 // Turns attribute reads into graph inputs (tensors, once each whatever the number of paths to it) or constants.
 class AttributeLowering {
@@ -109,8 +111,8 @@ void DropIdleLoops(Block* block) {
   }
 }
 
-// Lists of tensors that grow by append (DenseNet) become one list construction for each reader, so that only tensors connect operators.
-// Lists that a block touches, or that change in another way, stay as they are: their users are then kept together.
+// Lists of tensors that grow by append (DenseNet) become one list construction for each reader, so that only tensors connect
+// operators. Lists that a block touches, or that change in another way, stay as they are: their users are then kept together.
 void UnrollAppends(Graph* graph) {
   std::vector<Node*> lists;
   for (Node* node : graph->nodes()) {
@@ -122,7 +124,8 @@ void UnrollAppends(Graph* graph) {
     for (const auto& use : list->output()->uses()) {
       const bool append = use.user->kind() == torch::jit::aten::append;
       const auto* schema = use.user->maybeSchema();
-      simple &= use.user->owningBlock() == graph->block() && use.user->kind() != prim::Return && (append || (schema && !schema->is_mutable()));
+      simple &= use.user->owningBlock() == graph->block() && use.user->kind() != prim::Return &&
+                (append || (schema && !schema->is_mutable()));
       simple &= !append || (use.offset == 0 && !use.user->output()->hasUses());
       grows |= append;
       users.push_back(use.user);
@@ -173,7 +176,9 @@ bool HoldsTensor(const c10::TypePtr& type) {
   }
   return false;
 }
-bool IsTensor(const Value* value) { return value->type()->isSubtypeOf(*c10::TensorType::get()); }
+bool IsTensor(const Value* value) {
+  return value->type()->isSubtypeOf(*c10::TensorType::get());
+}
 
 bool ChangesInput(const Node* node) {
   const auto* schema = node->maybeSchema();
@@ -182,7 +187,8 @@ bool ChangesInput(const Node* node) {
 
 // Neither changes its inputs, nor has effects, nor draws random numbers; nor does anything in its blocks.
 bool IsPure(const Node* node) {
-  if (ChangesInput(node) || DrawsRandomNumbers(node) || (node->hasSideEffects() && node->kind() != prim::RaiseException)) return false;
+  if (ChangesInput(node) || DrawsRandomNumbers(node) || (node->hasSideEffects() && node->kind() != prim::RaiseException))
+    return false;
   for (const Block* block : node->blocks()) {
     for (const Node* inner : block->nodes()) {
       if (!IsPure(inner)) return false;
@@ -191,8 +197,8 @@ bool IsPure(const Node* node) {
   return true;
 }
 
-// Lists, sizes, integers, pieces of a tensor as a list: nodes without a tensor output of their own. They are cheap, and copied to every
-// operator that needs them.
+// Lists, sizes, integers, pieces of a tensor as a list: nodes without a tensor output of their own. They are cheap, and copied to
+// every operator that needs them.
 bool IsAuxiliary(const Node* node) {
   return !node->outputs().empty() && IsPure(node) && std::none_of(node->outputs().begin(), node->outputs().end(), IsTensor);
 }
@@ -259,8 +265,8 @@ LoweredModel LowerTorchScript(const std::string& content, const std::string& pat
 
 namespace {
 
-// Only tensors may pass from operator to operator. Where something else does (a tuple that an If returns, a list that is changed), all
-// operators from its first to its last user become one.
+// Only tensors may pass from operator to operator. Where something else does (a tuple that an If returns, a list that is
+// changed), all operators from its first to its last user become one.
 std::vector<std::vector<Node*>> MergeAroundNonTensors(std::vector<std::vector<Node*>> primary) {
   std::unordered_map<const Node*, int> owner;
   for (std::size_t i = 0; i < primary.size(); ++i) {
@@ -340,7 +346,8 @@ void BuildOperatorGraph(std::vector<std::vector<Node*>> primary, LoweredModel* m
     }
     return entry->second;
   };
-  for (std::size_t i = 0; i < model->inputs.size(); ++i) graph.inputs.push_back(add_tensor(model->inputs[i], "input" + std::to_string(i)));
+  for (std::size_t i = 0; i < model->inputs.size(); ++i)
+    graph.inputs.push_back(add_tensor(model->inputs[i], "input" + std::to_string(i)));
 
   std::vector<const Value*> mutated_values;
   for (std::size_t i = 0; i < primary.size(); ++i) {
@@ -352,7 +359,8 @@ void BuildOperatorGraph(std::vector<std::vector<Node*>> primary, LoweredModel* m
       if (!taken.insert(node).second) return;
       for (Value* v : Reads(node)) {
         if (auto w = weight_of.find(v); w != weight_of.end()) {
-          if (std::find(op.parameters.begin(), op.parameters.end(), w->second) == op.parameters.end()) op.parameters.push_back(w->second);
+          if (std::find(op.parameters.begin(), op.parameters.end(), w->second) == op.parameters.end())
+            op.parameters.push_back(w->second);
           continue;
         }
         if (v->node()->kind() == prim::Constant) continue;
@@ -386,7 +394,8 @@ void BuildOperatorGraph(std::vector<std::vector<Node*>> primary, LoweredModel* m
         }
       }
     }
-    op.kind = kinds.size() > 4 ? fmt::format("{}+{} more+{}", kinds.front(), kinds.size() - 2, kinds.back()) : fmt::format("{}", fmt::join(kinds, "+"));
+    op.kind = kinds.size() > 4 ? fmt::format("{}+{} more+{}", kinds.front(), kinds.size() - 2, kinds.back())
+                               : fmt::format("{}", fmt::join(kinds, "+"));
     op.name = op.kind + "_" + std::to_string(i);
     graph.operators.push_back(std::move(op));
     model->operators.push_back(std::move(lowered));

@@ -9,10 +9,10 @@
 
 namespace weir::partitioner {
 
-// Lowers the model in `content` (a file's bytes; `path` is for messages). Deterministic: equal bytes give equal operators in every
-// process with the same LibTorch. Follows attributes itself and keeps train mode; neither LowerGraph (throws on None) nor freeze
-// (bakes weights in). Throws Error(kInvalid) where the file is no TorchScript model or its forward() does not take one tensor.
-// Shapes and counts of the operator graph are not filled yet: see MeasureShapes.
+// Lowers the model in `content` (a file's bytes; `path` is for messages). Deterministic: equal bytes give equal operators in
+// every process with the same LibTorch. Follows attributes itself and keeps train mode; neither LowerGraph (throws on None) nor
+// freeze (bakes weights in). Throws Error(kInvalid) where the file is no TorchScript model or its forward() does not take one
+// tensor. Shapes and counts of the operator graph are not filled yet: see MeasureShapes.
 LoweredModel LowerTorchScript(const std::string& content, const std::string& path);
 
 // The per-sample input shape: given, or stored in the file as extra file weir.json {"input": [1,8,8]}, or guessed from the first
@@ -26,7 +26,8 @@ void BuildOperatorGraph(std::vector<std::vector<torch::jit::Node*>> primary, Low
 // Runs the model once on zeros of `batch` samples without gradients and fills shapes, dtypes, MACs (counted at dispatch: every
 // matrix product and convolution that really runs, whatever operator calls it), FLOP and saved bytes.
 // Throws Error(kInvalid) naming the operator that fails, e.g. on a wrong input shape.
-void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_shape, const std::string& path, LoweredModel* model);
+void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_shape, const std::string& path,
+                   LoweredModel* model);
 
 // From a graph measured at batch 2 to batch 1: activations' first dimension and all counts halved.
 void HalveBatch(OperatorGraph* graph);

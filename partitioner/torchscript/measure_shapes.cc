@@ -12,14 +12,15 @@
 namespace weir::partitioner {
 namespace {
 
-// MACs of the products and convolutions dispatched on this thread while it is installed. Nested products (a convolution that calls a
-// matrix product) count once, at the outermost.
+// MACs of the products and convolutions dispatched on this thread while it is installed. Nested products (a convolution that
+// calls a matrix product) count once, at the outermost.
 thread_local std::int64_t g_macs = 0;
 thread_local int g_depth = 0;
 
 bool IsProduct(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"aten::convolution", "aten::_convolution", "aten::mm",  "aten::addmm", "aten::bmm",
-                                                "aten::baddbmm",     "aten::mv",           "aten::dot", "aten::addmv"};
+  static constexpr std::string_view kNames[] = {"aten::convolution", "aten::_convolution", "aten::mm",
+                                                "aten::addmm",       "aten::bmm",          "aten::baddbmm",
+                                                "aten::mv",          "aten::dot",          "aten::addmv"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
@@ -84,24 +85,36 @@ class MacCounter {
 
 DType FromScalarType(at::ScalarType type) {
   switch (type) {
-    case at::kFloat: return DType::kFloat32;
-    case at::kDouble: return DType::kFloat64;
-    case at::kHalf: return DType::kFloat16;
-    case at::kBFloat16: return DType::kBFloat16;
-    case at::kLong: return DType::kInt64;
-    case at::kInt: return DType::kInt32;
-    case at::kShort: return DType::kInt16;
-    case at::kChar: return DType::kInt8;
-    case at::kByte: return DType::kUint8;
-    case at::kBool: return DType::kBool;
-    default: return DType::kOther;
+    case at::kFloat:
+      return DType::kFloat32;
+    case at::kDouble:
+      return DType::kFloat64;
+    case at::kHalf:
+      return DType::kFloat16;
+    case at::kBFloat16:
+      return DType::kBFloat16;
+    case at::kLong:
+      return DType::kInt64;
+    case at::kInt:
+      return DType::kInt32;
+    case at::kShort:
+      return DType::kInt16;
+    case at::kChar:
+      return DType::kInt8;
+    case at::kByte:
+      return DType::kUint8;
+    case at::kBool:
+      return DType::kBool;
+    default:
+      return DType::kOther;
   }
 }
 
 // Bytes kept for the backward pass, by what the operator's derivative needs (partitioning.md section 7).
 std::int64_t SavedBytes(const OperatorGraph& graph, const Operator& op) {
   std::int64_t in = 0, out = 0, out_elements = 0;
-  for (int t : op.inputs) in += graph.tensors[t].has_gradient || graph.tensors[t].dtype == DType::kFloat32 ? graph.tensors[t].bytes : 0;
+  for (int t : op.inputs)
+    in += graph.tensors[t].has_gradient || graph.tensors[t].dtype == DType::kFloat32 ? graph.tensors[t].bytes : 0;
   for (int t : op.outputs) {
     out += graph.tensors[t].bytes;
     out_elements += graph.tensors[t].bytes / std::max<std::int64_t>(1, DTypeSize(graph.tensors[t].dtype));
@@ -111,13 +124,15 @@ std::int64_t SavedBytes(const OperatorGraph& graph, const Operator& op) {
   if (is("dropout")) return out_elements;       // byte mask
   if (is("relu") && !is("gelu")) return out;
   if (is("softmax") || is("sigmoid") || is("tanh") || is("exp")) return out;
-  if (is("view") || is("reshape") || is("flatten") || is("permute") || is("transpose") || is("cat") || is("add") || is("size")) return 0;
+  if (is("view") || is("reshape") || is("flatten") || is("permute") || is("transpose") || is("cat") || is("add") || is("size"))
+    return 0;
   return in;
 }
 
 }  // namespace
 
-void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_shape, const std::string& path, LoweredModel* model) {
+void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_shape, const std::string& path,
+                   LoweredModel* model) {
   OperatorGraph& graph = model->operator_graph;
   graph.batch = batch;
   torch::NoGradGuard no_grad;
@@ -165,8 +180,8 @@ void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_s
       if (const auto* c10_error = dynamic_cast<const c10::Error*>(&e)) reason = c10_error->what_without_backtrace();
       std::string shapes;
       for (const at::Tensor& t : in) shapes += fmt::format("{}[{}]", shapes.empty() ? "" : ", ", fmt::join(t.sizes(), ","));
-      throw Invalid("{}: input [{}] doesn't fit the model: operator {} ({}) can't take {}: {}", path, fmt::join(input_shape, ", "), i, op.kind,
-                    shapes, reason.substr(0, reason.find('\n')));
+      throw Invalid("{}: input [{}] doesn't fit the model: operator {} ({}) can't take {}: {}", path,
+                    fmt::join(input_shape, ", "), i, op.kind, shapes, reason.substr(0, reason.find('\n')));
     }
     std::int64_t elements = 0;
     for (std::size_t k = 0; k < op.outputs.size(); ++k) {
@@ -176,7 +191,8 @@ void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_s
     }
     op.macs = counter.Take();
     op.forward_flop = CheckedAdd(CheckedMul(2, op.macs, op.name), op.macs > 0 ? 0 : elements, op.name);
-    const bool weight_gradient = std::any_of(op.parameters.begin(), op.parameters.end(), [&](int p) { return graph.parameters[p].trainable; });
+    const bool weight_gradient =
+        std::any_of(op.parameters.begin(), op.parameters.end(), [&](int p) { return graph.parameters[p].trainable; });
     // dX and dW cost one product each; an operator without a weight has a dX for each of its two factors.
     const int products = (gradient_in ? 1 : 0) + (weight_gradient ? 1 : (gradient_in ? 1 : 0));
     op.backward_flop = op.macs > 0 ? CheckedMul(2 * products, op.macs, op.name) : (any_gradient ? elements : 0);

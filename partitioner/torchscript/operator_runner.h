@@ -24,7 +24,8 @@ class OperatorRunner {
   // `inputs` as operator_graph.operators[i].inputs, `parameters` as .parameters; returns .outputs.
   // `seed` fixes what random operators draw: equal seeds give equal masks wherever the operator runs. Thread-safe: random
   // operators take a process-wide lock, because LibTorch's CPU generator is one per process.
-  std::vector<at::Tensor> Run(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& parameters, std::uint64_t seed) const;
+  std::vector<at::Tensor> Run(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& parameters,
+                              std::uint64_t seed) const;
 
  private:
   struct Instruction {
@@ -33,7 +34,7 @@ class OperatorRunner {
     std::vector<int> outputs;  // slots
     bool random = false;
   };
-  std::vector<c10::IValue> constants_;      // the first slots
+  std::vector<c10::IValue> constants_;  // the first slots
   std::vector<Instruction> instructions_;
   std::vector<int> output_slots_;
   int num_slots_ = 0;

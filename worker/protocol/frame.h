@@ -17,13 +17,37 @@ inline constexpr std::size_t kMaxBodyBytes = 8u << 20;
 
 // One value a message of wire.proto that travels in a frame. Never reuse a number.
 enum class MessageType : std::uint16_t {
-  kHello = 1, kHelloAck = 2, kHeartbeat = 3, kHeartbeatAck = 4, kBye = 5,
-  kAssign = 10, kAssignAck = 11, kStop = 12, kProgress = 13, kStageDone = 14, kStageFailed = 15, kStageAck = 16,
-  kExecutorReady = 20, kRunStage = 21,
-  kSubmitRequest = 30, kSubmitReply = 31, kListRequest = 32, kListReply = 33, kShowRequest = 34, kShowReply = 35,
-  kCancelRequest = 36, kCancelReply = 37, kShutdownRequest = 38, kShutdownReply = 39, kErrorReply = 40,
-  kInfoRequest = 41, kInfoReply = 42,
-  kArtifactPut = 50, kArtifactPutReply = 51, kArtifactGet = 52, kArtifactGetReply = 53,
+  kHello = 1,
+  kHelloAck = 2,
+  kHeartbeat = 3,
+  kHeartbeatAck = 4,
+  kBye = 5,
+  kAssign = 10,
+  kAssignAck = 11,
+  kStop = 12,
+  kProgress = 13,
+  kStageDone = 14,
+  kStageFailed = 15,
+  kStageAck = 16,
+  kExecutorReady = 20,
+  kRunStage = 21,
+  kSubmitRequest = 30,
+  kSubmitReply = 31,
+  kListRequest = 32,
+  kListReply = 33,
+  kShowRequest = 34,
+  kShowReply = 35,
+  kCancelRequest = 36,
+  kCancelReply = 37,
+  kShutdownRequest = 38,
+  kShutdownReply = 39,
+  kErrorReply = 40,
+  kInfoRequest = 41,
+  kInfoReply = 42,
+  kArtifactPut = 50,
+  kArtifactPutReply = 51,
+  kArtifactGet = 52,
+  kArtifactGetReply = 53,
   kBulkHeader = 60,
 };
 
@@ -35,7 +59,8 @@ struct Frame {
 std::uint32_t Crc32c(std::string_view data);  // polynomial 0x1EDC6F41, reflected; "123456789" -> 0xe3069283
 
 std::string EncodeFrame(MessageType type, std::string_view body);  // REQUIRES: body.size() <= kMaxBodyBytes
-// nullopt where anything is off; `error` then says what in one clause: "truncated", "bad magic", "protocol version 2, expected 1", ...
+// nullopt where anything is off; `error` then says what in one clause: "truncated", "bad magic", "protocol version 2, expected
+// 1", ...
 std::optional<Frame> DecodeFrame(std::string_view bytes, std::string* error);
 
 // For a protobuf message.

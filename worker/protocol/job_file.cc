@@ -39,7 +39,8 @@ void ReadModel(const Yaml& root, const std::string& folder, JobFile* job) {
 void ReadData(const Yaml& root, const std::string& folder, JobFile* job) {
   const Yaml data = root.Required("data");
   const auto csv = data.Optional("csv"), idx = data.Optional("idx");
-  if (csv.has_value() == idx.has_value()) data.Fail("{csv: FILE, ...} or {idx: FILE, labels: FILE, ...}", csv ? "both" : "neither");
+  if (csv.has_value() == idx.has_value())
+    data.Fail("{csv: FILE, ...} or {idx: FILE, labels: FILE, ...}", csv ? "both" : "neither");
   job->data_format = csv ? "csv" : "idx";
   job->data_path = Resolve(folder, (csv ? *csv : *idx).AsString());
   if (idx) job->labels_path = Resolve(folder, data.Required("labels").AsString());
@@ -80,7 +81,8 @@ void ReadTrain(const Yaml& root, JobFile* job) {
   job->batch = train.Required("batch").AsInt(1, 1 << 20);
   job->micro_batches = static_cast<int>(train.Int("micro_batches", 1, 1, 1024));
   if (job->batch % job->micro_batches != 0) {
-    throw Invalid("{}: train.batch must be a multiple of train.micro_batches ({}), got {}", train.where(), job->micro_batches, job->batch);
+    throw Invalid("{}: train.batch must be a multiple of train.micro_batches ({}), got {}", train.where(), job->micro_batches,
+                  job->batch);
   }
   ReadOptimizer(train, job);
   static const std::vector<std::string> kLosses = {"cross_entropy", "mse"};

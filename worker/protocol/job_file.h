@@ -3,7 +3,8 @@
 //   model: {onnx: models/cnn.onnx}          # or {torchscript: FILE}; relative to the job file
 //   init: keep                              # keep | kaiming
 //   data: {csv: data/digits.csv.gz, shape: [1, 8, 8], classes: 10, scale: 16, holdout: 20%}
-//   train: {epochs: 10, batch: 64, micro_batches: 2, optimizer: {kind: sgd, lr: 0.1, momentum: 0.9}, loss: cross_entropy, seed: 1}
+//   train: {epochs: 10, batch: 64, micro_batches: 2, optimizer: {kind: sgd, lr: 0.1, momentum: 0.9}, loss: cross_entropy, seed:
+//   1}
 #ifndef WEIR_WORKER_PROTOCOL_JOB_FILE_H_
 #define WEIR_WORKER_PROTOCOL_JOB_FILE_H_
 
@@ -22,19 +23,19 @@ namespace weir::worker {
 
 struct JobFile {
   std::string name;
-  std::string model_path;       // resolved against the job file's folder
-  std::string model_format;     // onnx | torchscript
-  std::string data_path;        // resolved
-  std::string labels_path;      // idx labels, resolved; or empty
+  std::string model_path;    // resolved against the job file's folder
+  std::string model_format;  // onnx | torchscript
+  std::string data_path;     // resolved
+  std::string labels_path;   // idx labels, resolved; or empty
   std::string init = "keep";
   // data
-  std::string data_format;      // csv | idx
+  std::string data_format;                 // csv | idx
   std::vector<std::int64_t> sample_shape;  // csv: required; idx: from the file
   std::int64_t num_classes = 0;
   double scale = 1;
   double holdout = 0.2;
   // train
-  double epochs = 0;            // one of the two is > 0
+  double epochs = 0;  // one of the two is > 0
   std::int64_t iterations = 0;
   std::int64_t batch = 0;
   int micro_batches = 1;
@@ -45,10 +46,10 @@ struct JobFile {
   int replicas = 1;
   std::string sync = "auto";
   // the rest
-  double memory_bytes = 0;      // resources.memory; 0: the cost model's figure
-  int gpus = 0;                 // resources.gpus
-  double min_link = 0;          // resources.min_link, bytes/s
-  std::string arch = "any";     // resources.arch
+  double memory_bytes = 0;   // resources.memory; 0: the cost model's figure
+  int gpus = 0;              // resources.gpus
+  double min_link = 0;       // resources.min_link, bytes/s
+  std::string arch = "any";  // resources.arch
   double checkpoint_every_seconds = 0;
   int checkpoint_keep = 2;
   int retry_infra = 5, retry_job = 0;
@@ -57,7 +58,7 @@ struct JobFile {
   std::string reconcile = "keep_original";
   int priority = 50;
   std::map<std::string, std::string> labels;
-  std::string text;             // the file itself
+  std::string text;  // the file itself
 };
 
 // Throws Error(kInvalid) with file:line and field for unknown keys, wrong units, contradictions.

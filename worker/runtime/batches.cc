@@ -19,14 +19,16 @@ constexpr std::uint64_t kSplitStream = 0x5911, kEpochStream = 0xe90c;
 
 }  // namespace
 
-Batches::Batches(const Dataset& data, std::int64_t batch, double holdout, std::uint64_t seed) : data_(data), batch_(batch), seed_(seed) {
+Batches::Batches(const Dataset& data, std::int64_t batch, double holdout, std::uint64_t seed)
+    : data_(data), batch_(batch), seed_(seed) {
   train_.resize(data.samples);
   std::iota(train_.begin(), train_.end(), 0);
   Shuffle(&train_, Rng(seed).Split(kSplitStream));
   const std::int64_t kept = HeldOutSamples(data.samples, holdout);
   held_out_.assign(train_.end() - kept, train_.end());
   train_.resize(data.samples - kept);
-  if (train_samples() < batch) throw Invalid("train.batch must be at most the number of training samples ({}), got {}", train_samples(), batch);
+  if (train_samples() < batch)
+    throw Invalid("train.batch must be at most the number of training samples ({}), got {}", train_samples(), batch);
 }
 
 std::vector<std::int64_t> Batches::Rows(std::int64_t iteration, std::int64_t begin, std::int64_t end) {
@@ -55,18 +57,27 @@ at::Tensor Batches::GatherLabels(const std::vector<std::int64_t>& rows) const {
   return result;
 }
 
-at::Tensor Batches::Features(std::int64_t iteration, std::int64_t begin, std::int64_t end) { return GatherFeatures(Rows(iteration, begin, end)); }
-at::Tensor Batches::Labels(std::int64_t iteration, std::int64_t begin, std::int64_t end) { return GatherLabels(Rows(iteration, begin, end)); }
+at::Tensor Batches::Features(std::int64_t iteration, std::int64_t begin, std::int64_t end) {
+  return GatherFeatures(Rows(iteration, begin, end));
+}
+at::Tensor Batches::Labels(std::int64_t iteration, std::int64_t begin, std::int64_t end) {
+  return GatherLabels(Rows(iteration, begin, end));
+}
 
 namespace {
 std::vector<std::int64_t> Window(const std::vector<std::int64_t>& items, std::int64_t first, std::int64_t count) {
   std::vector<std::int64_t> rows;
-  for (std::int64_t i = first; i < first + count; ++i) rows.push_back(i < static_cast<std::int64_t>(items.size()) ? items[i] : items[0]);
+  for (std::int64_t i = first; i < first + count; ++i)
+    rows.push_back(i < static_cast<std::int64_t>(items.size()) ? items[i] : items[0]);
   return rows;
 }
 }  // namespace
 
-at::Tensor Batches::HeldOutFeatures(std::int64_t first, std::int64_t count) const { return GatherFeatures(Window(held_out_, first, count)); }
-at::Tensor Batches::HeldOutLabels(std::int64_t first, std::int64_t count) const { return GatherLabels(Window(held_out_, first, count)); }
+at::Tensor Batches::HeldOutFeatures(std::int64_t first, std::int64_t count) const {
+  return GatherFeatures(Window(held_out_, first, count));
+}
+at::Tensor Batches::HeldOutLabels(std::int64_t first, std::int64_t count) const {
+  return GatherLabels(Window(held_out_, first, count));
+}
 
 }  // namespace weir::worker

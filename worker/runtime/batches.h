@@ -13,8 +13,9 @@ namespace weir::worker {
 
 class Batches {
  public:
-  // The last HeldOutSamples of a shuffle by `seed` are kept for evaluation; each epoch has a shuffle of its own and drops its incomplete
-  // last batch. Throws Error(kInvalid) where there are fewer training samples than `batch`. Keeps a reference to `data`.
+  // The last HeldOutSamples of a shuffle by `seed` are kept for evaluation; each epoch has a shuffle of its own and drops its
+  // incomplete last batch. Throws Error(kInvalid) where there are fewer training samples than `batch`. Keeps a reference to
+  // `data`.
   Batches(const Dataset& data, std::int64_t batch, double holdout, std::uint64_t seed);
 
   std::int64_t train_samples() const { return static_cast<std::int64_t>(train_.size()); }
@@ -37,7 +38,7 @@ class Batches {
   std::int64_t batch_;
   std::uint64_t seed_;
   std::vector<std::int64_t> train_, held_out_;
-  std::int64_t epoch_ = -1;            // of order_
+  std::int64_t epoch_ = -1;  // of order_
   std::vector<std::int64_t> order_;
 };
 

@@ -19,25 +19,36 @@
 namespace weir::worker {
 namespace {
 
-void ReleaseTensor(void*, void* hint) { delete static_cast<at::Tensor*>(hint); }
+void ReleaseTensor(void*, void* hint) {
+  delete static_cast<at::Tensor*>(hint);
+}
 
 wire::BulkHeader_Kind ToWire(TensorKind kind) {
   switch (kind) {
-    case TensorKind::kForward: return wire::BulkHeader::FORWARD;
-    case TensorKind::kBackward: return wire::BulkHeader::BACKWARD;
-    case TensorKind::kEvaluate: return wire::BulkHeader::EVALUATE;
-    case TensorKind::kWeights: return wire::BulkHeader::WEIGHTS;
+    case TensorKind::kForward:
+      return wire::BulkHeader::FORWARD;
+    case TensorKind::kBackward:
+      return wire::BulkHeader::BACKWARD;
+    case TensorKind::kEvaluate:
+      return wire::BulkHeader::EVALUATE;
+    case TensorKind::kWeights:
+      return wire::BulkHeader::WEIGHTS;
   }
   return wire::BulkHeader::ABORT;
 }
 
 std::optional<TensorKind> FromWire(wire::BulkHeader_Kind kind) {
   switch (kind) {
-    case wire::BulkHeader::FORWARD: return TensorKind::kForward;
-    case wire::BulkHeader::BACKWARD: return TensorKind::kBackward;
-    case wire::BulkHeader::EVALUATE: return TensorKind::kEvaluate;
-    case wire::BulkHeader::WEIGHTS: return TensorKind::kWeights;
-    default: return std::nullopt;
+    case wire::BulkHeader::FORWARD:
+      return TensorKind::kForward;
+    case wire::BulkHeader::BACKWARD:
+      return TensorKind::kBackward;
+    case wire::BulkHeader::EVALUATE:
+      return TensorKind::kEvaluate;
+    case wire::BulkHeader::WEIGHTS:
+      return TensorKind::kWeights;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -80,7 +91,8 @@ std::optional<std::vector<at::Tensor>> ReadTensors(void* socket, const wire::Bul
     std::int64_t reach = elements > 0 ? 1 : 0;  // the strides must stay inside the bytes
     for (std::size_t d = 0; d < sizes.size() && good && elements > 0; ++d) {
       std::int64_t step = 0;
-      good = strides[d] >= 0 && !__builtin_mul_overflow(sizes[d] - 1, strides[d], &step) && !__builtin_add_overflow(reach, step, &reach);
+      good = strides[d] >= 0 && !__builtin_mul_overflow(sizes[d] - 1, strides[d], &step) &&
+             !__builtin_add_overflow(reach, step, &reach);
     }
     good = good && reach <= elements;
     if (!good) continue;
@@ -163,6 +175,11 @@ std::shared_ptr<Mailbox> BulkSocket::Open(std::int64_t job, int attempt, int sta
   return mailbox;
 }
 
+void BulkSocket::Forget(std::int64_t job, int attempt, int stage) {
+  std::lock_guard lock(mutex_);
+  mailboxes_.erase({job, attempt, stage});
+}
+
 void BulkSocket::Close(std::int64_t job, int attempt, const std::string& reason) {
   std::lock_guard lock(mutex_);
   for (auto it = mailboxes_.begin(); it != mailboxes_.end();) {
@@ -212,10 +229,16 @@ void BulkSocket::Loop() {
 }
 
 BulkExchange::BulkExchange(BulkSocket* socket, std::int64_t job, int attempt, int stage, std::vector<std::string> peers)
-    : socket_(socket), job_(job), attempt_(attempt), stage_(stage), peers_(std::move(peers)), mailbox_(socket->Open(job, attempt, stage)) {}
+    : socket_(socket),
+      job_(job),
+      attempt_(attempt),
+      stage_(stage),
+      peers_(std::move(peers)),
+      mailbox_(socket->Open(job, attempt, stage)) {}
 
 BulkExchange::~BulkExchange() {
   for (auto& [peer, socket] : out_) zmq_close(socket);
+  socket_->Forget(job_, attempt_, stage_);
 }
 
 void BulkExchange::Send(TensorMessage message) {
@@ -226,7 +249,8 @@ void BulkExchange::Send(TensorMessage message) {
     zmq_setsockopt(out, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(out, ZMQ_SNDTIMEO, &timeout, sizeof timeout);
     if (zmq_connect(out, peers_.at(message.peer).c_str()) != 0) {
-      throw Failure(ExitCode::kInfrastructure, "can't connect to stage {} at {}: {}", message.peer, peers_[message.peer], zmq_strerror(zmq_errno()));
+      throw Failure(ExitCode::kInfrastructure, "can't connect to stage {} at {}: {}", message.peer, peers_[message.peer],
+                    zmq_strerror(zmq_errno()));
     }
   }
   wire::BulkHeader header;
@@ -251,7 +275,8 @@ void BulkExchange::Send(TensorMessage message) {
   for (std::int64_t id : message.ids) header.add_names(std::to_string(id));
   const std::string first = Encode(MessageType::kBulkHeader, header);
   while (zmq_send(out, first.data(), first.size(), dense.empty() ? 0 : ZMQ_SNDMORE) < 0) {
-    if (zmq_errno() != EAGAIN && zmq_errno() != EINTR) throw Failure(ExitCode::kInfrastructure, "stage {}: {}", message.peer, zmq_strerror(zmq_errno()));
+    if (zmq_errno() != EAGAIN && zmq_errno() != EINTR)
+      throw Failure(ExitCode::kInfrastructure, "stage {}: {}", message.peer, zmq_strerror(zmq_errno()));
     mailbox_->Check();
   }
   for (std::size_t i = 0; i < dense.size(); ++i) {

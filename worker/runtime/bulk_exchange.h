@@ -1,5 +1,5 @@
-// Activations and gradients between executors over ZeroMQ: one PULL socket an executor, PUSH sockets to the peers (PUSH blocks at the
-// high-water mark and drops nothing). A message is a BulkHeader frame followed by one raw frame a tensor.
+// Activations and gradients between executors over ZeroMQ: one PULL socket an executor, PUSH sockets to the peers (PUSH blocks at
+// the high-water mark and drops nothing). A message is a BulkHeader frame followed by one raw frame a tensor.
 #ifndef WEIR_WORKER_RUNTIME_BULK_EXCHANGE_H_
 #define WEIR_WORKER_RUNTIME_BULK_EXCHANGE_H_
 
@@ -36,7 +36,8 @@ class Mailbox {
   std::string reason_;
 };
 
-// The listening half, one a process. Messages for a stage that isn't there yet are kept until it is opened or its attempt is closed.
+// The listening half, one a process. Messages for a stage that isn't there yet are kept until it is opened or its attempt is
+// closed.
 class BulkSocket {
  public:
   // Listens on tcp://<host>:* . Throws Error(kInfrastructure) where the host can't be bound.
@@ -48,6 +49,8 @@ class BulkSocket {
   const std::string& address() const { return address_; }
   void* context() const { return context_; }
   std::shared_ptr<Mailbox> Open(std::int64_t job, int attempt, int stage);
+  // The stage has ended: its mailbox goes.
+  void Forget(std::int64_t job, int attempt, int stage);
   // Aborts the attempt's mailboxes and forgets them and whatever arrives for them later.
   void Close(std::int64_t job, int attempt, const std::string& reason);
 

@@ -15,11 +15,11 @@ enum class TensorKind { kForward, kBackward, kEvaluate, kWeights };
 
 struct TensorMessage {
   TensorKind kind = TensorKind::kForward;
-  int peer = 0;                       // stage: to whom, or from whom
-  std::int64_t iteration = 0;         // batch number for kEvaluate; 0 for kWeights
+  int peer = 0;                // stage: to whom, or from whom
+  std::int64_t iteration = 0;  // batch number for kEvaluate; 0 for kWeights
   int micro_batch = 0;
-  std::vector<at::Tensor> tensors;    // undefined ones stay undefined; requires_grad travels
-  std::vector<std::int64_t> ids;      // kWeights: weight ids, parallel to tensors
+  std::vector<at::Tensor> tensors;  // undefined ones stay undefined; requires_grad travels
+  std::vector<std::int64_t> ids;    // kWeights: weight ids, parallel to tensors
 };
 
 // Thrown by Receive and Send when the job was stopped from outside: not an error of the job.

@@ -41,7 +41,8 @@ class Executor {
     const int linger = 1000;
     zmq_setsockopt(control_, ZMQ_LINGER, &linger, sizeof linger);
     if (zmq_connect(control_, options.control_address.c_str()) != 0) {
-      throw Failure(ExitCode::kInfrastructure, "executor: can't connect to {}: {}", options.control_address, zmq_strerror(zmq_errno()));
+      throw Failure(ExitCode::kInfrastructure, "executor: can't connect to {}: {}", options.control_address,
+                    zmq_strerror(zmq_errno()));
     }
   }
 
@@ -175,8 +176,9 @@ class Executor {
     try {
       BulkExchange exchange(&bulk_, key.job(), key.attempt(), key.stage(), {assign.peers().begin(), assign.peers().end()});
       const auto& spec = assign.train().data();
-      const Dataset data = ReadDataset(run.data_path(), run.labels_path(), spec.format(),
-                                       {spec.sample_shape().begin(), spec.sample_shape().end()}, spec.num_classes(), spec.scale());
+      const Dataset data =
+          ReadDataset(run.data_path(), run.labels_path(), spec.format(), {spec.sample_shape().begin(), spec.sample_shape().end()},
+                      spec.num_classes(), spec.scale());
       const std::string model = ReadFile(run.model_path());
       TrainerHooks hooks;
       hooks.check = [&] { exchange.mailbox().Check(); };
@@ -238,4 +240,6 @@ class Executor {
 }  // namespace
 }  // namespace weir::worker
 
-extern "C" int weir_torch_run_executor(const weir::worker::ExecutorOptions* options) { return weir::worker::Executor(*options).Run(); }
+extern "C" int weir_torch_run_executor(const weir::worker::ExecutorOptions* options) {
+  return weir::worker::Executor(*options).Run();
+}

@@ -8,13 +8,13 @@
 namespace weir::worker {
 
 struct ExecutorOptions {
-  std::string control_address;   // ipc://... of the daemon, which binds a ROUTER; the executor connects a DEALER
+  std::string control_address;          // ipc://... of the daemon, which binds a ROUTER; the executor connects a DEALER
   std::string bind_host = "127.0.0.1";  // where the bulk socket listens; a free port is taken
   // Emulated speed in FLOP/s shared by the residents, 0: the machine's own. Stages really compute; each iteration is then
   // stretched to the time that a device of this speed would take: iteration FLOP * residents / (flops * g(residents)).
   double emulated_flops = 0;
   double corun_gain = 0;
-  int threads = 1;               // LibTorch's
+  int threads = 1;  // LibTorch's
 };
 
 // Conversation on the control socket (frames of worker/protocol/frame.h):

@@ -16,8 +16,8 @@ int RunExecutor(const ExecutorOptions& options) {
 }
 
 double HeldOutAccuracy(const std::string& torchscript_path, const Dataset& data, double holdout, std::uint64_t seed) {
-  return TorchFunction<double(const std::string&, const Dataset&, double, std::uint64_t)>("weir_torch_held_out_accuracy")(torchscript_path, data,
-                                                                                                                      holdout, seed);
+  return TorchFunction<double(const std::string&, const Dataset&, double, std::uint64_t)>("weir_torch_held_out_accuracy")(
+      torchscript_path, data, holdout, seed);
 }
 
 }  // namespace weir::worker

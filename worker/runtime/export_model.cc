@@ -51,12 +51,14 @@ std::string FromTorchScript(const LoweredModel& model, const std::string& conten
 std::string AttributeName(const std::string& name, std::set<std::string>* used) {
   std::string result;
   for (char c : name) result.push_back(std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_');
-  if (result.empty() || std::isdigit(static_cast<unsigned char>(result[0])) || result == "training" || result == "forward") result = "w_" + result;
+  if (result.empty() || std::isdigit(static_cast<unsigned char>(result[0])) || result == "training" || result == "forward")
+    result = "w_" + result;
   while (!used->insert(result).second) result += "_";
   return result;
 }
 
-std::string FromOnnx(const LoweredModel& model, const std::vector<at::Tensor>& weights, const std::vector<std::int64_t>& sample_shape) {
+std::string FromOnnx(const LoweredModel& model, const std::vector<at::Tensor>& weights,
+                     const std::vector<std::int64_t>& sample_shape) {
   auto unit = std::make_shared<torch::jit::CompilationUnit>();
   const c10::QualifiedName class_name("__torch__.WeirModel");
   auto type = c10::ClassType::create(class_name, unit, /*is_module=*/true);

@@ -22,13 +22,15 @@ struct FanOutFunction : torch::autograd::Function<FanOutFunction> {
     for (int i = 0; i < count; ++i) aliases.push_back(tensor.detach());
     return aliases;
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
     const std::vector<std::int64_t> strides = context->saved_data["strides"].toIntVector();
     at::Tensor sum;
     for (auto g = gradients.rbegin(); g != gradients.rend(); ++g) {
       if (!g->defined()) continue;
       at::Tensor gradient = *g;
-      if (!SameLayout(gradient, strides)) gradient = at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
+      if (!SameLayout(gradient, strides))
+        gradient = at::empty_strided(gradient.sizes(), strides, gradient.options()).copy_(gradient);
       sum = sum.defined() ? sum + gradient : gradient;
     }
     return {sum, at::Tensor()};
@@ -42,6 +44,8 @@ std::vector<at::Tensor> FanOut(const at::Tensor& tensor, int count) {
   return FanOutFunction::apply(tensor, count);
 }
 
-at::Tensor DenseLayout(const at::Tensor& tensor) { return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous(); }
+at::Tensor DenseLayout(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+}
 
 }  // namespace weir::worker

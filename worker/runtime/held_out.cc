@@ -5,7 +5,8 @@
 #include "env/core/error.h"
 #include "worker/runtime/batches.h"
 
-extern "C" double weir_torch_held_out_accuracy(const std::string& path, const weir::worker::Dataset& data, double holdout, std::uint64_t seed) {
+extern "C" double weir_torch_held_out_accuracy(const std::string& path, const weir::worker::Dataset& data, double holdout,
+                                               std::uint64_t seed) {
   try {
     torch::jit::Module module = torch::jit::load(path);
     module.eval();

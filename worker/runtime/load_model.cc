@@ -17,7 +17,8 @@ namespace weir::worker {
 using partitioner::LoweredModel;
 using partitioner::LoweredWeight;
 
-LoweredModel LoadLoweredModel(const std::string& content, const std::string& name, std::int64_t batch, const std::vector<std::int64_t>& sample_shape) {
+LoweredModel LoadLoweredModel(const std::string& content, const std::string& name, std::int64_t batch,
+                              const std::vector<std::int64_t>& sample_shape) {
   if (partitioner::FormatOfContent(content) == partitioner::ModelFormat::kTorchScript) {
     LoweredModel model = partitioner::LowerTorchScript(content, name);
     const auto shape = sample_shape.empty() ? partitioner::TorchScriptInputShape(content, name, model) : sample_shape;
@@ -91,11 +92,12 @@ std::vector<at::Tensor> InitialWeights(const LoweredModel& model, const std::vec
       tensor = Kaiming(w, roles[id], seed);
     } else {
       if (!w.tensor.defined()) {
-        throw Invalid("{}: weight '{}' has no values in the file: train it with init: kaiming", model.operator_graph.name, w.names.front());
+        throw Invalid("{}: weight '{}' has no values in the file: train it with init: kaiming", model.operator_graph.name,
+                      w.names.front());
       }
       if (IsRepeatedValue(w.tensor) && w.shape.size() >= 2) {
-        throw Invalid("{}: weight '{}' holds one repeated value, which can't be trained: use init: kaiming", model.operator_graph.name,
-                      w.names.front());
+        throw Invalid("{}: weight '{}' holds one repeated value, which can't be trained: use init: kaiming",
+                      model.operator_graph.name, w.names.front());
       }
       tensor = w.tensor.detach().clone(at::MemoryFormat::Contiguous);
     }

@@ -16,16 +16,26 @@ namespace {
 
 at::ScalarType ToScalarType(DType type) {
   switch (type) {
-    case DType::kFloat64: return at::kDouble;
-    case DType::kFloat16: return at::kHalf;
-    case DType::kBFloat16: return at::kBFloat16;
-    case DType::kInt64: return at::kLong;
-    case DType::kInt32: return at::kInt;
-    case DType::kInt16: return at::kShort;
-    case DType::kInt8: return at::kChar;
-    case DType::kUint8: return at::kByte;
-    case DType::kBool: return at::kBool;
-    default: return at::kFloat;
+    case DType::kFloat64:
+      return at::kDouble;
+    case DType::kFloat16:
+      return at::kHalf;
+    case DType::kBFloat16:
+      return at::kBFloat16;
+    case DType::kInt64:
+      return at::kLong;
+    case DType::kInt32:
+      return at::kInt;
+    case DType::kInt16:
+      return at::kShort;
+    case DType::kInt8:
+      return at::kChar;
+    case DType::kUint8:
+      return at::kByte;
+    case DType::kBool:
+      return at::kBool;
+    default:
+      return at::kFloat;
   }
 }
 
@@ -33,7 +43,10 @@ at::ScalarType ToScalarType(DType type) {
 
 at::Tensor ToTensor(const OnnxData& data) {
   const at::ScalarType type = ToScalarType(data.dtype);
-  if (data.fill) return at::full({1}, *data.fill, at::TensorOptions(type)).expand(data.shape.empty() ? Ints{1} : data.shape).reshape(data.shape);
+  if (data.fill)
+    return at::full({1}, *data.fill, at::TensorOptions(type))
+        .expand(data.shape.empty() ? Ints{1} : data.shape)
+        .reshape(data.shape);
   at::Tensor tensor = at::empty(data.shape, at::TensorOptions(type));
   WEIR_CHECK_EQ(tensor.nbytes(), data.bytes.size());
   std::memcpy(tensor.data_ptr(), data.bytes.data(), data.bytes.size());
@@ -51,7 +64,9 @@ JitValue* OnnxEmitter::In(std::size_t input) {
   return known;
 }
 
-NamedValue OnnxEmitter::InOrNone(std::size_t input) { return Has(input) ? NamedValue(In(input)) : NamedValue(c10::IValue()); }
+NamedValue OnnxEmitter::InOrNone(std::size_t input) {
+  return Has(input) ? NamedValue(In(input)) : NamedValue(c10::IValue());
+}
 
 const Ints& OnnxEmitter::Shape(std::size_t input) const {
   if (!Has(input) || !Info(input).shape) Refuse("the shape of input {} is unknown", input);
@@ -59,7 +74,8 @@ const Ints& OnnxEmitter::Shape(std::size_t input) const {
 }
 
 const Ints& OnnxEmitter::OutputShape(std::size_t output) const {
-  if (output >= node_->outputs.size() || node_->outputs[output] < 0 || !OutputInfo(output).shape) Refuse("the shape of output {} is unknown", output);
+  if (output >= node_->outputs.size() || node_->outputs[output] < 0 || !OutputInfo(output).shape)
+    Refuse("the shape of output {} is unknown", output);
   return *OutputInfo(output).shape;
 }
 

@@ -34,7 +34,8 @@ LoweredModel LowerOnnx(const OnnxModel& model) {
   lowered.operator_graph = partitioner::ToOperatorGraph(model, &map);
   lowered.graph = std::make_shared<torch::jit::Graph>();
   std::vector<JitValue*> values(model.values.size(), nullptr);
-  if (model.inputs.size() != 1) throw Invalid("{}: the model must have one data input, found {}", model.name, model.inputs.size());
+  if (model.inputs.size() != 1)
+    throw Invalid("{}: the model must have one data input, found {}", model.name, model.inputs.size());
   for (int v : model.inputs) {
     values[v] = lowered.graph->addInput("input");
     values[v]->setType(c10::TensorType::get());
@@ -58,8 +59,8 @@ LoweredModel LowerOnnx(const OnnxModel& model) {
     emitter.SetNode(&node);
     const auto rule = node.domain.empty() || node.domain == "ai.onnx" ? OnnxRules().find(node.op_type) : OnnxRules().end();
     if (rule == OnnxRules().end()) {
-      throw Invalid("{}: node '{}' can't be executed: no rule for operator {}{}{}", model.name, node.name, node.domain, node.domain.empty() ? "" : ".",
-                    node.op_type);
+      throw Invalid("{}: node '{}' can't be executed: no rule for operator {}{}{}", model.name, node.name, node.domain,
+                    node.domain.empty() ? "" : ".", node.op_type);
     }
     torch::jit::Node* const last = lowered.graph->return_node()->prev();
     try {
@@ -69,7 +70,8 @@ LoweredModel LowerOnnx(const OnnxModel& model) {
     } catch (const std::exception& e) {
       std::string reason = e.what();
       reason.erase(0, reason.find_first_not_of('\n'));
-      throw Invalid("{}: node '{}' ({}) can't be executed: {}", model.name, node.name, node.op_type, reason.substr(0, reason.find('\n')));
+      throw Invalid("{}: node '{}' ({}) can't be executed: {}", model.name, node.name, node.op_type,
+                    reason.substr(0, reason.find('\n')));
     }
     auto& nodes = lowered.operators.emplace_back().nodes;
     for (torch::jit::Node* n = last->next(); n != lowered.graph->return_node(); n = n->next()) {

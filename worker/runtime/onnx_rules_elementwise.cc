@@ -71,14 +71,37 @@ void Pow(OnnxEmitter& e) {
 
 void AddElementwiseRules(OnnxRuleTable* table) {
   OnnxRuleTable& t = *table;
-  for (auto [onnx, aten] : {std::pair{"Relu", "relu"}, {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"Erf", "erf"}, {"Exp", "exp"},
-                            {"Log", "log"}, {"Sqrt", "sqrt"}, {"Neg", "neg"}, {"Abs", "abs"}, {"Reciprocal", "reciprocal"},
-                            {"HardSwish", "hardswish"}, {"Softplus", "softplus"}, {"Floor", "floor"}, {"Ceil", "ceil"}, {"Sin", "sin"},
-                            {"Cos", "cos"}, {"Mish", "mish"}, {"Not", "logical_not"}, {"Selu", "selu"}}) {
+  for (auto [onnx, aten] : {std::pair{"Relu", "relu"},
+                            {"Sigmoid", "sigmoid"},
+                            {"Tanh", "tanh"},
+                            {"Erf", "erf"},
+                            {"Exp", "exp"},
+                            {"Log", "log"},
+                            {"Sqrt", "sqrt"},
+                            {"Neg", "neg"},
+                            {"Abs", "abs"},
+                            {"Reciprocal", "reciprocal"},
+                            {"HardSwish", "hardswish"},
+                            {"Softplus", "softplus"},
+                            {"Floor", "floor"},
+                            {"Ceil", "ceil"},
+                            {"Sin", "sin"},
+                            {"Cos", "cos"},
+                            {"Mish", "mish"},
+                            {"Not", "logical_not"},
+                            {"Selu", "selu"}}) {
     t[onnx] = Unary(aten);
   }
-  for (auto [onnx, aten] : {std::pair{"Add", "add"}, {"Sub", "sub"}, {"Mul", "mul"}, {"Equal", "eq"}, {"Greater", "gt"}, {"Less", "lt"},
-                            {"GreaterOrEqual", "ge"}, {"LessOrEqual", "le"}, {"And", "logical_and"}, {"Or", "logical_or"},
+  for (auto [onnx, aten] : {std::pair{"Add", "add"},
+                            {"Sub", "sub"},
+                            {"Mul", "mul"},
+                            {"Equal", "eq"},
+                            {"Greater", "gt"},
+                            {"Less", "lt"},
+                            {"GreaterOrEqual", "ge"},
+                            {"LessOrEqual", "le"},
+                            {"And", "logical_and"},
+                            {"Or", "logical_or"},
                             {"PRelu", "prelu"}}) {
     t[onnx] = Binary(aten);
   }
@@ -94,7 +117,9 @@ void AddElementwiseRules(OnnxRuleTable* table) {
   t["LeakyRelu"] = [](OnnxEmitter& e) {
     e.Out(0, e.Aten("leaky_relu", {e.In(0), IValue(static_cast<double>(e.node().Float("alpha", 0.01f)))}));
   };
-  t["Elu"] = [](OnnxEmitter& e) { e.Out(0, e.Aten("elu", {e.In(0), IValue(static_cast<double>(e.node().Float("alpha", 1.0f)))})); };
+  t["Elu"] = [](OnnxEmitter& e) {
+    e.Out(0, e.Aten("elu", {e.In(0), IValue(static_cast<double>(e.node().Float("alpha", 1.0f)))}));
+  };
   t["Where"] = [](OnnxEmitter& e) { e.Out(0, e.Aten("where", {e.In(0), e.In(1), e.In(2)})); };
   t["Identity"] = [](OnnxEmitter& e) { e.Out(0, e.In(0)); };
 }

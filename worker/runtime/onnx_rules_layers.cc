@@ -55,17 +55,19 @@ void Conv(OnnxEmitter& e) {
   const Ints& weight = e.Shape(1);
   Window w = WindowOf(e, Ints(weight.begin() + 2, weight.end()), e.Shape(0));
   JitValue* input = PadApart(e, e.In(0), &w, 0);
-  e.Out(0, e.Aten("convolution", {input, e.In(1), e.InOrNone(2), IValue(w.stride), IValue(w.begin), IValue(w.dilation), IValue(false),
-                                  IValue(Ints(w.kernel.size(), 0)), IValue(e.node().Int("group", 1))}));
+  e.Out(0, e.Aten("convolution", {input, e.In(1), e.InOrNone(2), IValue(w.stride), IValue(w.begin), IValue(w.dilation),
+                                  IValue(false), IValue(Ints(w.kernel.size(), 0)), IValue(e.node().Int("group", 1))}));
 }
 
 void ConvTranspose(OnnxEmitter& e) {
   const Ints& weight = e.Shape(1);
-  if (e.node().Find("output_shape") || e.node().String("auto_pad", "NOTSET") != "NOTSET") e.Refuse("output_shape and auto_pad are not supported");
+  if (e.node().Find("output_shape") || e.node().String("auto_pad", "NOTSET") != "NOTSET")
+    e.Refuse("output_shape and auto_pad are not supported");
   Window w = WindowOf(e, Ints(weight.begin() + 2, weight.end()), e.Shape(0));
   if (!w.symmetric()) e.Refuse("pads must be symmetric");
-  e.Out(0, e.Aten("convolution", {e.In(0), e.In(1), e.InOrNone(2), IValue(w.stride), IValue(w.begin), IValue(w.dilation), IValue(true),
-                                  IValue(e.node().Ints("output_padding", Ints(w.kernel.size(), 0))), IValue(e.node().Int("group", 1))}));
+  e.Out(0, e.Aten("convolution",
+                  {e.In(0), e.In(1), e.InOrNone(2), IValue(w.stride), IValue(w.begin), IValue(w.dilation), IValue(true),
+                   IValue(e.node().Ints("output_padding", Ints(w.kernel.size(), 0))), IValue(e.node().Int("group", 1))}));
 }
 
 void MaxPool(OnnxEmitter& e) {
@@ -87,8 +89,8 @@ void AveragePool(OnnxEmitter& e) {
     input = PadApart(e, input, &w, 0);
   }
   const std::string name = "avg_pool" + std::to_string(kernel.size()) + "d";
-  std::vector<NamedValue> arguments = {input,           IValue(kernel), IValue(w.stride), IValue(w.begin), IValue(e.node().Int("ceil_mode", 0) != 0),
-                                       IValue(include)};
+  std::vector<NamedValue> arguments = {
+      input, IValue(kernel), IValue(w.stride), IValue(w.begin), IValue(e.node().Int("ceil_mode", 0) != 0), IValue(include)};
   e.Out(0, e.Aten(name.c_str(), arguments));
 }
 
@@ -123,7 +125,8 @@ void Lrn(OnnxEmitter& e) {
   JitValue* x = e.In(0);
   JitValue* square = e.Aten("unsqueeze", {e.Aten("mul", {x, x}), IValue(std::int64_t{1})});
   square = e.Aten("constant_pad_nd", {square, IValue(Ints{0, 0, 0, 0, (size - 1) / 2, size / 2}), IValue(0.0)});
-  JitValue* mean = e.Aten("avg_pool3d", {square, IValue(Ints{size, 1, 1}), IValue(Ints{1, 1, 1}), IValue(Ints{0, 0, 0}), IValue(false), IValue(true)});
+  JitValue* mean = e.Aten("avg_pool3d", {square, IValue(Ints{size, 1, 1}), IValue(Ints{1, 1, 1}), IValue(Ints{0, 0, 0}),
+                                         IValue(false), IValue(true)});
   mean = e.Aten("squeeze", {mean, IValue(std::int64_t{1})});
   JitValue* base = e.Aten("add", {e.Aten("mul", {mean, IValue(static_cast<double>(e.node().Float("alpha", 1e-4f)))}),
                                   IValue(static_cast<double>(e.node().Float("bias", 1.0f)))});
@@ -138,7 +141,8 @@ void Gemm(OnnxEmitter& e) {
   }
   JitValue* a = trans_a ? e.Aten("t", {e.In(0)}) : e.In(0);
   JitValue* b = trans_b ? e.Aten("t", {e.In(1)}) : e.In(1);
-  if (e.Has(2)) return e.Out(0, e.Aten("addmm", {e.In(2), a, b, NamedValue("beta", IValue(beta)), NamedValue("alpha", IValue(alpha))}));
+  if (e.Has(2))
+    return e.Out(0, e.Aten("addmm", {e.In(2), a, b, NamedValue("beta", IValue(beta)), NamedValue("alpha", IValue(alpha))}));
   JitValue* product = e.Aten("mm", {a, b});
   e.Out(0, alpha == 1 ? product : e.Aten("mul", {product, IValue(alpha)}));
 }

@@ -11,7 +11,9 @@ namespace {
 using partitioner::DType;
 using torch::jit::IValue;
 
-void Reshape(OnnxEmitter& e) { e.Out(0, e.Aten("reshape", {e.In(0), IValue(e.BatchFree(e.OutputShape()))})); }
+void Reshape(OnnxEmitter& e) {
+  e.Out(0, e.Aten("reshape", {e.In(0), IValue(e.BatchFree(e.OutputShape()))}));
+}
 
 void Flatten(OnnxEmitter& e) {
   const std::int64_t axis = OnnxEmitter::Axis(e.node().Int("axis", 1), e.Rank(0));
@@ -114,14 +116,29 @@ void Expand(OnnxEmitter& e) {
 void Cast(OnnxEmitter& e) {
   at::ScalarType type;
   switch (e.OutputInfo(0).dtype) {
-    case DType::kFloat32: type = at::kFloat; break;
-    case DType::kFloat64: type = at::kDouble; break;
-    case DType::kFloat16: type = at::kHalf; break;
-    case DType::kBFloat16: type = at::kBFloat16; break;
-    case DType::kInt64: type = at::kLong; break;
-    case DType::kInt32: type = at::kInt; break;
-    case DType::kBool: type = at::kBool; break;
-    default: e.Refuse("type {} is not supported", partitioner::DTypeName(e.OutputInfo(0).dtype));
+    case DType::kFloat32:
+      type = at::kFloat;
+      break;
+    case DType::kFloat64:
+      type = at::kDouble;
+      break;
+    case DType::kFloat16:
+      type = at::kHalf;
+      break;
+    case DType::kBFloat16:
+      type = at::kBFloat16;
+      break;
+    case DType::kInt64:
+      type = at::kLong;
+      break;
+    case DType::kInt32:
+      type = at::kInt;
+      break;
+    case DType::kBool:
+      type = at::kBool;
+      break;
+    default:
+      e.Refuse("type {} is not supported", partitioner::DTypeName(e.OutputInfo(0).dtype));
   }
   e.Out(0, e.Aten("to", {e.In(0), IValue(static_cast<std::int64_t>(type)), IValue(false), IValue(false), IValue()}));
 }
@@ -153,7 +170,8 @@ void Pad(OnnxEmitter& e) {
   if (e.Has(2)) value = e.ConstantReals(2).at(0);
   if (mode == "constant") return e.Out(0, e.Aten("constant_pad_nd", {e.In(0), IValue(last_first), IValue(value)}));
   while (last_first.size() > 4) {
-    if (last_first[last_first.size() - 1] != 0 || last_first[last_first.size() - 2] != 0) e.Refuse("mode {} pads the last two dimensions only", mode);
+    if (last_first[last_first.size() - 1] != 0 || last_first[last_first.size() - 2] != 0)
+      e.Refuse("mode {} pads the last two dimensions only", mode);
     last_first.resize(last_first.size() - 2);
   }
   if (mode == "reflect") return e.Out(0, e.Aten("reflection_pad2d", {e.In(0), IValue(last_first)}));

@@ -10,7 +10,8 @@ namespace weir::worker {
 std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const wire::Optimizer& spec, std::vector<at::Tensor> weights) {
   if (spec.kind() == "sgd") {
     return std::make_unique<torch::optim::SGD>(
-        std::move(weights), torch::optim::SGDOptions(spec.learning_rate()).momentum(spec.momentum()).weight_decay(spec.weight_decay()));
+        std::move(weights),
+        torch::optim::SGDOptions(spec.learning_rate()).momentum(spec.momentum()).weight_decay(spec.weight_decay()));
   }
   const auto betas = std::make_tuple(spec.beta1(), spec.beta2());
   if (spec.kind() == "adam") {

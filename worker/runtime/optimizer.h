@@ -1,5 +1,5 @@
-// The optimisers of the job file on the weights of one stage. Each weight is updated on its own, so how weights are spread over stages
-// doesn't change a bit of the result.
+// The optimisers of the job file on the weights of one stage. Each weight is updated on its own, so how weights are spread over
+// stages doesn't change a bit of the result.
 #ifndef WEIR_WORKER_RUNTIME_OPTIMIZER_H_
 #define WEIR_WORKER_RUNTIME_OPTIMIZER_H_
 

@@ -9,13 +9,15 @@
 #include "partitioner/torchscript/lowering.h"
 
 // TorchScript file to operator graph; the caller owns the result. Throws weir::Error.
-extern "C" weir::partitioner::OperatorGraph* weir_torch_load_graph(const std::string& path, const weir::partitioner::LoadOptions& options) {
+extern "C" weir::partitioner::OperatorGraph* weir_torch_load_graph(const std::string& path,
+                                                                   const weir::partitioner::LoadOptions& options) {
   using namespace weir::partitioner;
   const std::string content = weir::ReadFile(path);
   LoweredModel model = LowerTorchScript(content, path);
   const auto shape = options.input_shape ? *options.input_shape : TorchScriptInputShape(content, path, model);
   const std::int64_t batch = options.batch > 0 ? options.batch : 1;
-  // Batch statistics of a single 1x1 value don't exist: where batch 1 can't run in train mode, two samples are run and counts halved.
+  // Batch statistics of a single 1x1 value don't exist: where batch 1 can't run in train mode, two samples are run and counts
+  // halved.
   try {
     MeasureShapes(batch, shape, path, &model);
   } catch (const weir::Error&) {

@@ -133,9 +133,12 @@ Stage::Forwarded Stage::Forward(int micro_batch, Mode mode, std::uint64_t seed, 
   return result;
 }
 
-bool Stage::NeedsGradient(int micro_batch, std::size_t export_index) const { return !pending_.at(micro_batch).roots[export_index].empty(); }
+bool Stage::NeedsGradient(int micro_batch, std::size_t export_index) const {
+  return !pending_.at(micro_batch).roots[export_index].empty();
+}
 
-std::vector<Stage::Gradients> Stage::Backward(int micro_batch, const std::vector<Gradients>& from_readers, const at::Tensor& loss) {
+std::vector<Stage::Gradients> Stage::Backward(int micro_batch, const std::vector<Gradients>& from_readers,
+                                              const at::Tensor& loss) {
   Pending pending = std::move(pending_.at(micro_batch));
   pending_.erase(micro_batch);
   std::vector<at::Tensor> roots, gradients;

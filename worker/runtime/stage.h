@@ -17,10 +17,10 @@ namespace weir::worker {
 
 // A tensor that crosses from one stage to another.
 struct CutTensor {
-  int tensor = 0;             // tensor id of the operator graph
+  int tensor = 0;  // tensor id of the operator graph
   int from_stage = 0;
   int to_stage = 0;
-  std::vector<int> readers;   // operators of to_stage that read it, ascending
+  std::vector<int> readers;  // operators of to_stage that read it, ascending
 };
 
 // Every crossing of a model whose operator i runs in stage stage_of[i], in tensor order, then by to_stage.
@@ -44,15 +44,16 @@ class Stage {
     std::vector<at::Tensor> exports;  // parallel to exports(); still attached to this stage's autograd graph
     at::Tensor output;                // the model's first output where has_output()
   };
-  // Runs micro-batch `micro_batch` and keeps what its backward needs (mode kTrain only). `received` is parallel to imports(), with
-  // requires_grad as it was at the sender; `input` is the model's input where reads_input(). `seed` fixes random operators: equal
-  // for all stages of the same (iteration, micro-batch).
-  Forwarded Forward(int micro_batch, partitioner::Mode mode, std::uint64_t seed, const std::vector<at::Tensor>& received, const at::Tensor& input);
+  // Runs micro-batch `micro_batch` and keeps what its backward needs (mode kTrain only). `received` is parallel to imports(),
+  // with requires_grad as it was at the sender; `input` is the model's input where reads_input(). `seed` fixes random operators:
+  // equal for all stages of the same (iteration, micro-batch).
+  Forwarded Forward(int micro_batch, partitioner::Mode mode, std::uint64_t seed, const std::vector<at::Tensor>& received,
+                    const at::Tensor& input);
 
   // Gradients of one crossing, one for each of its readers (undefined where there is none).
   using Gradients = std::vector<at::Tensor>;
-  // `from_readers` is parallel to exports() (ignored where the export needs no gradient), `loss` the scalar loss where has_output().
-  // Returns the gradients parallel to imports(); accumulates into the weights' .grad.
+  // `from_readers` is parallel to exports() (ignored where the export needs no gradient), `loss` the scalar loss where
+  // has_output(). Returns the gradients parallel to imports(); accumulates into the weights' .grad.
   std::vector<Gradients> Backward(int micro_batch, const std::vector<Gradients>& from_readers, const at::Tensor& loss);
   // Whether export i of this micro-batch expects gradients back.
   bool NeedsGradient(int micro_batch, std::size_t export_index) const;
@@ -60,9 +61,9 @@ class Stage {
   bool ImportNeedsGradient(std::size_t import_index) const { return import_needs_gradient_[import_index]; }
 
  private:
-  struct Pending {                                  // between Forward and Backward of a micro-batch
-    std::vector<std::vector<at::Tensor>> leaves;    // by import, by reader
-    std::vector<std::vector<at::Tensor>> roots;     // by export, by reader: empty where no gradient is needed
+  struct Pending {                                // between Forward and Backward of a micro-batch
+    std::vector<std::vector<at::Tensor>> leaves;  // by import, by reader
+    std::vector<std::vector<at::Tensor>> roots;   // by export, by reader: empty where no gradient is needed
   };
   const partitioner::LoweredModel& model_;
   std::vector<int> stage_of_;

@@ -27,7 +27,8 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(const wire::Assign& assign, const std::string& content, const Dataset& data, Exchange* exchange, const TrainerHooks& hooks)
+  Trainer(const wire::Assign& assign, const std::string& content, const Dataset& data, Exchange* exchange,
+          const TrainerHooks& hooks)
       : assign_(assign),
         train_(assign.train()),
         content_(content),
@@ -72,14 +73,15 @@ class Trainer {
  private:
   Stage MakeStage() {
     if (!assign_.graph_fingerprint().empty() && assign_.graph_fingerprint() != model_.operator_graph.Fingerprint()) {
-      throw Failure(ExitCode::kInfrastructure, "{}: operator graph {} expected, this worker reads {}: another version of LibTorch or weir",
-                    assign_.model_name(), assign_.graph_fingerprint().substr(0, 12), model_.operator_graph.Fingerprint().substr(0, 12));
+      throw Failure(
+          ExitCode::kInfrastructure, "{}: operator graph {} expected, this worker reads {}: another version of LibTorch or weir",
+          assign_.model_name(), assign_.graph_fingerprint().substr(0, 12), model_.operator_graph.Fingerprint().substr(0, 12));
     }
     std::vector<int> stage_of(assign_.stage_of().begin(), assign_.stage_of().end());
     if (stage_of.empty()) stage_of.assign(model_.operators.size(), 0);
     if (stage_of.size() != model_.operators.size()) {
-      throw Failure(ExitCode::kInfrastructure, "{}: a plan for {} operators, the model has {}", assign_.model_name(), stage_of.size(),
-                    model_.operators.size());
+      throw Failure(ExitCode::kInfrastructure, "{}: a plan for {} operators, the model has {}", assign_.model_name(),
+                    stage_of.size(), model_.operators.size());
     }
     const auto& shape = model_.operator_graph.tensors[model_.operator_graph.outputs.front()].shape;
     if (shape) CheckModelFits(train_, assign_.model_name(), *shape);
@@ -142,7 +144,8 @@ class Trainer {
       Timed(1.0 / 3 / micro_batches, [&] {
         forwarded = stage_.Forward(m, Mode::kTrain, Seed(iteration, m), received, input);
         if (stage_.has_output()) {
-          losses[m] = Loss(forwarded.output, batches_.Labels(iteration, m * rows_, (m + 1) * rows_)) / static_cast<double>(micro_batches);
+          losses[m] =
+              Loss(forwarded.output, batches_.Labels(iteration, m * rows_, (m + 1) * rows_)) / static_cast<double>(micro_batches);
         }
       });
       SendExports(TensorKind::kForward, iteration, m, forwarded.exports);
@@ -257,8 +260,8 @@ class Trainer {
 void CheckModelFits(const wire::TrainSpec& train, const std::string& model_name, const std::vector<std::int64_t>& output_shape) {
   const std::int64_t classes = train.data().num_classes();
   if (output_shape.size() != 2 || output_shape[1] != classes) {
-    throw Invalid("{}: expected an output of shape [batch, {}] for {} classes, the model gives [{}]", model_name, classes, classes,
-                  fmt::join(output_shape, ", "));
+    throw Invalid("{}: expected an output of shape [batch, {}] for {} classes, the model gives [{}]", model_name, classes,
+                  classes, fmt::join(output_shape, ", "));
   }
 }
 

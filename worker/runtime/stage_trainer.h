@@ -23,21 +23,22 @@ struct TrainerHooks {
 };
 
 struct TrainerResult {
-  std::string torchscript;            // bytes of the trained model; empty unless this stage owns the output
-  std::vector<double> losses;         // by iteration; empty unless this stage owns the output
-  double final_loss = 0;              // mean over the last epoch
-  double accuracy = -1;               // share of held-out samples whose largest output is their label; -1: none or loss mse
+  std::string torchscript;     // bytes of the trained model; empty unless this stage owns the output
+  std::vector<double> losses;  // by iteration; empty unless this stage owns the output
+  double final_loss = 0;       // mean over the last epoch
+  double accuracy = -1;        // share of held-out samples whose largest output is their label; -1: none or loss mse
   std::int64_t held_out_samples = 0;
   double compute_seconds = 0;
-  std::vector<at::Tensor> weights;    // by weight index; all where this stage owns the output, else its own
+  std::vector<at::Tensor> weights;  // by weight index; all where this stage owns the output, else its own
 };
 
-// `assign` as it came from the coordinator (peers unused), `model_content` the model file's bytes. Throws Error (kInvalid: the job's own fault,
-// one line) or Aborted. `exchange` may be null where num_stages is 1.
+// `assign` as it came from the coordinator (peers unused), `model_content` the model file's bytes. Throws Error (kInvalid: the
+// job's own fault, one line) or Aborted. `exchange` may be null where num_stages is 1.
 TrainerResult TrainStage(const wire::Assign& assign, const std::string& model_content, const Dataset& data, Exchange* exchange,
                          const TrainerHooks& hooks);
 
-// Checks the model against data and loss by shape alone, before anything runs; throws Error(kInvalid) saying what was expected and found.
+// Checks the model against data and loss by shape alone, before anything runs; throws Error(kInvalid) saying what was expected
+// and found.
 void CheckModelFits(const wire::TrainSpec& train, const std::string& model_name, const std::vector<std::int64_t>& output_shape);
 
 }  // namespace weir::worker
