@@ -82,16 +82,20 @@ void MaxPool(OnnxEmitter& e) {
 void AveragePool(OnnxEmitter& e) {
   const Ints kernel = e.node().Ints("kernel_shape");
   Window w = WindowOf(e, kernel, e.Shape(0));
-  const bool include = e.node().Int("count_include_pad", 0) != 0;
-  JitValue* input = e.In(0);
-  if (!w.symmetric()) {
-    if (!include) e.Refuse("different padding at begin and end needs count_include_pad");
-    input = PadApart(e, input, &w, 0);
-  }
+  const bool include = e.node().Int("count_include_pad", 0) != 0, asymmetric = !w.symmetric();
   const std::string name = "avg_pool" + std::to_string(kernel.size()) + "d";
-  std::vector<NamedValue> arguments = {
-      input, IValue(kernel), IValue(w.stride), IValue(w.begin), IValue(e.node().Int("ceil_mode", 0) != 0), IValue(include)};
-  e.Out(0, e.Aten(name.c_str(), arguments));
+  JitValue* input = e.In(0);
+  JitValue* ones = asymmetric && !include ? e.Aten("ones_like", {input}) : nullptr;
+  Window unpadded = w;
+  input = PadApart(e, input, &unpadded, 0);
+  const auto pool = [&](JitValue* x) {
+    return e.Aten(name.c_str(), {x, IValue(kernel), IValue(unpadded.stride), IValue(unpadded.begin),
+                                 IValue(e.node().Int("ceil_mode", 0) != 0), IValue(include || asymmetric)});
+  };
+  JitValue* mean = pool(input);
+  // Without the padding in the count: divided by the share of each window that lies inside.
+  if (ones) mean = e.Aten("div", {mean, pool(PadApart(e, ones, &w, 0))});
+  e.Out(0, mean);
 }
 
 void GlobalPool(OnnxEmitter& e, bool average) {
