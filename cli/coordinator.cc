@@ -2,6 +2,7 @@
 #include "coordinator/coordinator.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -40,6 +41,9 @@ void AddCoordinator(CLI::App& app) {
   verb->add_option("--seed", o.seed, "Of schedulers that draw random numbers")->capture_default_str();
   verb->add_flag("--insecure", o.insecure, "Listen beyond loopback without keys: only on a network where everybody is trusted");
   verb->callback([] {
+    worker::CheckAddress(o.listen);
+    if (!(std::isfinite(o.lost_after) && o.lost_after > 0))
+      throw Invalid("--lost-after must be a number of seconds > 0, got {}", o.lost_after);
     if (!worker::IsLoopback(o.listen) && !o.insecure) {
       throw Invalid("{}: isn't loopback; connections carry no keys in this version, so this needs --insecure", o.listen);
     }

@@ -39,6 +39,7 @@ struct Options {
 struct Checked {
   wire::JobInfo info;
   double accuracy = -1;  // measured here on the returned weights
+  double wanted = 0;     // what it must reach
   std::string problem;   // empty: all well
 };
 
@@ -143,6 +144,7 @@ Checked Check(const DemoJob& wanted, std::int64_t id, worker::Client* client, wo
               const std::string& folder) {
   Checked result;
   result.info = ShowJob(client, id);
+  result.wanted = wanted.min_accuracy;
   if (result.info.state() != "finished") {
     result.problem = result.info.state() + ": " + result.info.reason();
     return result;
@@ -188,18 +190,22 @@ std::vector<SimulatedRow> Simulate(const std::vector<Checked>& jobs, const Clust
 }
 
 void PrintTable(const std::vector<Checked>& jobs, double epoch) {
-  std::printf("\n%-18s %-18s %8s %8s %8s %8s  %-26s %5s %7s %9s\n", "JOB", "MODEL", "ARRIVAL", "START", "FINISH", "JCT",
-              "WORKERS", "PARTS", "LOSS", "ACCURACY");
+  std::printf("\n%-18s %-18s %8s %8s %8s %8s  %-14s %5s %7s %9s %7s\n", "JOB", "MODEL", "ARRIVAL", "START", "FINISH", "JCT",
+              "WORKERS", "PARTS", "LOSS", "ACCURACY", "NEEDED");
   for (const Checked& c : jobs) {
     const wire::JobInfo& j = c.info;
-    std::printf("%-18s %-18s %7.1fs %7.1fs %7.1fs %7.1fs  %-26s %5d %7.3f %8.1f%%%s%s\n", j.name().c_str(), j.model().c_str(),
-                j.arrival() - epoch, j.start() - epoch, j.finish() - epoch, j.finish() - j.arrival(), Workers(j).c_str(),
-                j.parts(), j.loss(), 100 * c.accuracy, c.problem.empty() ? "" : "  ! ", c.problem.c_str());
+    std::printf("%-18s %-18s %7.1fs %7.1fs %7.1fs %7.1fs  %-14s %5d %7.3f %8.1f%% %6.0f%%%s%s\n", j.name().c_str(),
+                j.model().c_str(), j.arrival() - epoch, j.start() - epoch, j.finish() - epoch, j.finish() - j.arrival(),
+                Workers(j).c_str(), j.parts(), j.loss(), 100 * c.accuracy, 100 * c.wanted, c.problem.empty() ? "" : "  ! ",
+                c.problem.c_str());
   }
 }
 
 void Run(const Options& o) {
   const DemoFile demo = ReadDemo(o.file.empty() ? ResourcePath("configs/demo/demo.yaml") : o.file);
+  SchedulerOptions check;
+  check.policy_path = o.policy;
+  MakeScheduler(o.policy.empty() ? o.scheduler : "policy", check);  // throws before anything starts
   char name[] = "/tmp/weir-demo-XXXXXX";
   const bool keep = !o.output.empty();
   if (!keep && !::mkdtemp(name)) throw Failure(ExitCode::kInfrastructure, "{}: can't be made", name);
@@ -211,13 +217,16 @@ void Run(const Options& o) {
       if (!path.empty()) fs::remove_all(path, ignored);
     }
   } remove{keep ? "" : folder};
-  fs::create_directories(folder);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw Failure(ExitCode::kInfrastructure, "{}: can't be made: {}", folder, error.message());
 
-  std::fprintf(stderr,
-               "Starting a coordinator (scheduler %s) and %zu workers on this machine. Speed, memory and links of the workers "
-               "are emulated:\n"
-               "they really train, and each part is then stretched to the time that its device would take.\n",
-               o.scheduler.c_str(), demo.cluster.workers.size());
+  std::fprintf(
+      stderr,
+      "Starting a coordinator (scheduler %s) and %zu workers on this machine. Speed and memory of the workers are emulated:\n"
+      "they really train, and each part is then stretched to the time that its device would take. Traffic runs at loopback\n"
+      "speed; the links below are what the scheduler reckons with.\n",
+      o.scheduler.c_str(), demo.cluster.workers.size());
   for (const WorkerSpec& w : demo.cluster.workers) {
     std::fprintf(stderr, "  %-8s %sFLOP/s, %s, %s/s\n", w.name.c_str(), FormatCount(w.flops).c_str(),
                  FormatBytes(w.memory_bytes).c_str(), FormatBytes(w.bandwidth).c_str());
@@ -248,6 +257,7 @@ void Run(const Options& o) {
     for (const Checked& c : jobs) {
       nlohmann::ordered_json row = ToJson(c.info, false);
       row["held_out_accuracy"] = c.accuracy;
+      row["accuracy_needed"] = c.wanted;
       row["problem"] = c.problem;
       out["jobs"].push_back(row);
     }

@@ -44,27 +44,26 @@ DemoCluster::DemoCluster(const std::vector<WorkerSpec>& workers, const std::stri
   if (!policy.empty()) command.insert(command.end(), {"--policy", policy});
   coordinator_ = std::make_unique<worker::ChildProcess>(command);
   for (const WorkerSpec& w : workers) {
-    workers_.push_back(std::make_unique<worker::ChildProcess>(std::vector<std::string>{self,
-                                                                                       "worker",
-                                                                                       "--coordinator",
-                                                                                       address_,
-                                                                                       "--name",
-                                                                                       w.name,
-                                                                                       "--emulate-flops",
-                                                                                       fmt::format("{:.0f}FLOP/s", w.flops),
-                                                                                       "--memory",
-                                                                                       fmt::format("{:.0f}B", w.memory_bytes),
-                                                                                       "--bandwidth",
-                                                                                       fmt::format("{:.0f}B/s", w.bandwidth),
-                                                                                       "--latency",
-                                                                                       fmt::format("{:.9f}s", w.latency),
-                                                                                       "--corun-gain",
-                                                                                       fmt::format("{}", w.corun_gain),
-                                                                                       "--max-residents",
-                                                                                       std::to_string(w.max_residents),
-                                                                                       "--threads",
-                                                                                       "1"}));
+    std::vector<std::string> c = {self, "worker", "--coordinator", address_, "--name", w.name};
+    const auto add = [&](const char* flag, const std::string& value) { c.insert(c.end(), {flag, value}); };
+    add("--emulate-flops", fmt::format("{:.0f}FLOP/s", w.flops));
+    add("--memory", fmt::format("{:.0f}B", w.memory_bytes));
+    add("--bandwidth", fmt::format("{:.0f}B/s", w.bandwidth));
+    add("--latency", fmt::format("{:.9f}s", w.latency));
+    add("--corun-gain", fmt::format("{}", w.corun_gain));
+    add("--max-residents", std::to_string(w.max_residents));
+    add("--work-folder", state_folder + "/worker-" + w.name);
+    workers_.push_back(std::make_unique<worker::ChildProcess>(c));
   }
+  try {
+    WaitForAll(workers.size());
+  } catch (...) {
+    Stop();
+    throw;
+  }
+}
+
+void DemoCluster::WaitForAll(std::size_t count) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (true) {
     RequireAlive();
@@ -74,7 +73,7 @@ DemoCluster::DemoCluster(const std::vector<WorkerSpec>& workers, const std::stri
           client.Call<wire::ListReply>(worker::MessageType::kListRequest, wire::ListRequest(), worker::MessageType::kListReply);
       const auto ready =
           std::count_if(reply.workers().begin(), reply.workers().end(), [](const auto& w) { return w.state() == "ready"; });
-      if (ready == static_cast<long>(workers.size())) return;
+      if (ready == static_cast<long>(count)) return;
     } catch (const Error& e) {
       if (e.code() != ExitCode::kUnreachable) throw;
     }
@@ -85,6 +84,10 @@ DemoCluster::DemoCluster(const std::vector<WorkerSpec>& workers, const std::stri
 }
 
 DemoCluster::~DemoCluster() {
+  Stop();
+}
+
+void DemoCluster::Stop() {
   coordinator_->Signal(SIGTERM);  // first, so that it doesn't report its workers as lost
   coordinator_->Stop(5);
   for (auto& w : workers_) w->Signal(SIGTERM);

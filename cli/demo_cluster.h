@@ -24,6 +24,8 @@ class DemoCluster {
   void RequireAlive();
 
  private:
+  void WaitForAll(std::size_t count);
+  void Stop();
   std::string address_;
   std::unique_ptr<worker::ChildProcess> coordinator_;
   std::vector<std::unique_ptr<worker::ChildProcess>> workers_;

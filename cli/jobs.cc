@@ -141,7 +141,9 @@ void AddJobVerbs(CLI::App& app) {
     verb->callback([run] { run(o); });
     return verb;
   };
-  add("ps", "List jobs and workers", Ps, false)->add_option("--state", o.state, "Only jobs in this state");
+  add("ps", "List jobs and workers", Ps, false)
+      ->add_option("--state", o.state, "Only jobs in this state")
+      ->check(CLI::IsMember({"waiting", "starting", "running", "finished", "failed", "cancelled"}));
   add("show", "All about one job: parts, workers, decision, progress", Show, true);
   add("cancel", "End a job", Cancel, true);
   CLI::App* wait = add("wait", "Wait until a job ends; the exit code says how", Wait, true);

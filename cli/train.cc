@@ -1,5 +1,9 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -33,6 +37,10 @@ void AddTrain(CLI::App& app) {
     TrainOptions options;
     options.config = ReadTrainConfig(flags->config);
     options.out = flags->out.empty() ? std::filesystem::path(flags->config).stem().string() + ".weirpolicy" : flags->out;
+    const std::string folder = std::filesystem::absolute(options.out).parent_path().string();
+    if (::access(folder.c_str(), W_OK) != 0) {  // told now, not after the first minutes of training
+      throw Failure(ExitCode::kInfrastructure, "{}: can't be written: {}: {}", options.out, folder, std::strerror(errno));
+    }
     options.resume = flags->resume;
     options.minutes = flags->minutes;
     options.threads = flags->threads;

@@ -10,6 +10,7 @@
 
 #include "cli/remote.h"
 #include "cli/verbs.h"
+#include "env/core/units.h"
 #include "worker/daemon/child_process.h"
 
 namespace weir::cli {
@@ -23,6 +24,12 @@ struct Options {
 
 void Run(const Options& o) {
   if (!worker::IsLoopback(o.listen)) throw Invalid("{}: `weir up` listens on loopback only", o.listen);
+  const auto check = [](const std::string& text, Unit unit, const char* flag) {
+    if (!text.empty() && !ParseQuantity(text, unit)) throw Invalid("{} must be {}, got '{}'", flag, DescribeUnit(unit), text);
+  };
+  for (const std::string& text : o.flops) check(text, Unit::kFlopPerSecond, "--flops");
+  for (const std::string& text : o.emulate_flops) check(text, Unit::kFlopPerSecond, "--emulate-flops");
+  check(o.memory, Unit::kBytes, "--memory");
   const int stop = StopFd();
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   const int count = o.workers > 0 ? o.workers : std::clamp<int>(static_cast<int>(std::thread::hardware_concurrency()), 1, 4);
@@ -66,6 +73,8 @@ void Run(const Options& o) {
     require_alive();
     for (int i = 0; i < count; ++i) {
       if (const auto how = workers[i]->HowItEnded()) {
+        if (workers[i]->exit_code() == static_cast<int>(ExitCode::kInvalid))
+          throw VerbExit{ExitCode::kInvalid};  // it has said why
         std::fprintf(stderr, "weir: worker w%d ended with %s; starting it again\n", i, how->c_str());
         workers[i] = start(i);
       }

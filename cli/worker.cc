@@ -52,8 +52,8 @@ void AddWorker(CLI::App& app) {
   verb->add_option("--latency", o.latency, "Of the network, one way, e.g. 200us (default)");
   verb->add_option("--corun-gain", o.corun_gain,
                    "Gain of sharing the device: n jobs reach 1 + gain * (1 - 1/n) of its speed (default 0)");
-  verb->add_option("--max-residents", o.max_residents, "Jobs at a time (default 2)");
-  verb->add_option("--threads", o.threads, "Of the executor (default 1)");
+  verb->add_option("--max-residents", o.max_residents, "Jobs at a time (default 2)")->check(CLI::Range(1, 1024));
+  verb->add_option("--threads", o.threads, "Of the executor (default 1)")->check(CLI::Range(1, 1024));
   verb->add_option("--work-folder", o.work_folder, "Cache for files (default: a temporary folder, removed at the end)");
   verb->add_option("--bind-host", o.bind_host, "Host or address at which other workers reach this one (default 127.0.0.1)");
   verb->add_option("--connect-timeout", o.connect_timeout, "Seconds until a first answer of the coordinator")

@@ -110,7 +110,8 @@ void DecisionLoop::RequestPlan(Job* job) {
 void DecisionLoop::ReplanWaiting() {
   const PlanRequest now = MakePlanRequest({});
   for (auto& [id, job] : jobs_) {
-    if (job.ended() || job.assigned() || job.planning || !job.plan || job.plan->median_memory == now.median_memory) continue;
+    if (job.ended() || job.assigned() || job.planning || !job.plan) continue;
+    if (job.plan->median_memory == now.median_memory && job.plan->largest_memory == now.largest_memory) continue;
     bool worth = !job.plan->fits() || job.plan->spec.subgraphs.size() > 1;
     for (const SubgraphSpec& s : job.plan->spec.subgraphs) worth |= s.memory_bytes > now.median_memory;
     if (worth) RequestPlan(&job);

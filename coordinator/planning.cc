@@ -8,6 +8,7 @@
 #include "partitioner/cut/part_plan.h"
 #include "partitioner/front_end.h"
 #include "worker/protocol/dataset.h"
+#include "worker/runtime/trainable.h"
 
 namespace weir::coordinator {
 namespace {
@@ -65,11 +66,27 @@ std::vector<std::int64_t> CheckInput(const OperatorGraph& graph, const wire::Sub
   return expected;
 }
 
+// What only LibTorch can tell. A coordinator without it takes the job all the same: then the first worker tells.
+void CheckTrainable(const PlanRequest& request, const std::vector<std::int64_t>& sample_shape, JobPlan* plan) {
+  const wire::TrainSpec& train = request.submit.train();
+  try {
+    worker::CheckTrainable(
+        {request.model_path, request.submit.model_name(), train.batch() / train.micro_batches(), sample_shape, train.init()});
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::kInfrastructure) throw;
+    plan->warnings.push_back("not checked here whether every operator can be trained: " + std::string(e.what()));
+  }
+}
+
 void CheckOutput(const OperatorGraph& graph, const wire::SubmitRequest& submit) {
   if (graph.outputs.empty()) throw Invalid("{}: the model has no output", submit.model_name());
   const partitioner::Tensor& output = graph.tensors[graph.outputs[0]];
-  if (!output.shape || output.shape->size() != 2) return;
+  if (!output.shape) return;
   const std::int64_t classes = submit.train().data().num_classes();
+  if (output.shape->size() != 2) {
+    throw Invalid("{}: expected an output [batch, {}] for {} classes, the model gives {}", submit.model_name(), classes, classes,
+                  worker::FormatShape(*output.shape));
+  }
   if (output.shape->back() != classes) {
     throw Invalid("{}: the model gives {} outputs, but the data has {} classes (data.classes)", submit.model_name(),
                   output.shape->back(), classes);
@@ -130,9 +147,11 @@ JobPlan PlanJob(const PlanRequest& request) {
   plan.sample_shape = CheckInput(graph, submit, data.sample_shape);
   CheckOutput(graph, submit);
   if (graph.TrainableElements() == 0) throw Invalid("{}: the model has no trainable parameter", submit.model_name());
+  CheckTrainable(request, plan.sample_shape, &plan);
   plan.graph_fingerprint = graph.Fingerprint();
   plan.median_memory = request.median_memory;
-  plan.warnings = graph.warnings;
+  plan.largest_memory = request.largest_memory;
+  plan.warnings.insert(plan.warnings.begin(), graph.warnings.begin(), graph.warnings.end());
   plan.spec.name = submit.name();
   plan.spec.micro_batches = train.micro_batches();
   plan.spec.iterations =

@@ -26,7 +26,8 @@ struct JobPlan {
   std::vector<std::int64_t> sample_shape;  // as the model expects it
   double cut_bytes = 0;                    // per iteration, both directions
   double median_memory = 0;                // what the plan was made for
-  std::string why_not;                     // no cut fits: the reason; the job waits for larger workers
+  double largest_memory = 0;
+  std::string why_not;  // no cut fits: the reason; the job waits for larger workers
   std::vector<std::string> warnings;
   bool fits() const { return !spec.subgraphs.empty(); }
 };

@@ -74,6 +74,8 @@ std::string DefaultPolicyPath() {
   namespace fs = std::filesystem;
   if (const char* path = std::getenv("WEIR_POLICY"); path && *path) return path;
   std::error_code error;
+  if (const char* home = std::getenv("WEIR_HOME"); home && *home)
+    return (fs::path(home) / "policies/default.weirpolicy").string();
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
   const fs::path name = "default.weirpolicy";
   const fs::path installed = executable.parent_path().parent_path() / "share/weir" / name;

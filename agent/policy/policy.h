@@ -52,8 +52,8 @@ int BestAction(const Observation& observation, const std::vector<float>& scores)
 std::unique_ptr<PolicyScheduler> LoadPolicy(const std::string& path);
 std::unique_ptr<PolicyScheduler> LoadPolicyTorch(const std::string& path);  // through libweir_torch.so
 
-// $WEIR_POLICY; else default.weirpolicy in ../share/weir beside the executable, or in a `policies` folder of one of its parents.
-// Throws Error(kInvalid) naming the places where there is none.
+// $WEIR_POLICY; else $WEIR_HOME/policies/default.weirpolicy; else default.weirpolicy in ../share/weir beside the executable, or
+// in a `policies` folder of one of its parents. Throws Error(kInvalid) naming the places where there is none.
 std::string DefaultPolicyPath();
 
 }  // namespace weir

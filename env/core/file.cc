@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "env/core/check.h"
@@ -43,9 +44,17 @@ std::string ReadFile(const std::string& path, std::size_t max_bytes) {
   return content;
 }
 
-void WriteFileAtomically(const std::string& path, std::string_view content) {
-  const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+void WriteFileAtomically(const std::string& wanted, std::string_view content) {
+  // A link is followed; what is no regular file (a device, a pipe) is written into, never replaced.
+  std::string path = wanted;
+  struct stat info {};
+  if (char* resolved = ::realpath(wanted.c_str(), nullptr)) {
+    path = resolved;
+    std::free(resolved);
+  }
+  const bool direct = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+  const std::string temporary = direct ? path : fmt::format("{}.tmp{}", path, ::getpid());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | (direct ? 0 : O_CREAT | O_TRUNC), 0644);
   if (fd < 0) throw Failure(ExitCode::kInfrastructure, "{}: can't be written: {}", path, std::strerror(errno));
   std::size_t done = 0;
   while (done < content.size()) {
@@ -54,14 +63,16 @@ void WriteFileAtomically(const std::string& path, std::string_view content) {
     if (n < 0) {
       const int error = errno;
       ::close(fd);
-      ::unlink(temporary.c_str());
+      if (!direct) ::unlink(temporary.c_str());
       throw Failure(ExitCode::kInfrastructure, "{}: can't be written: {}", path, std::strerror(error));
     }
     done += static_cast<std::size_t>(n);
   }
-  if (::fsync(fd) != 0 || ::close(fd) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
+  const bool written =
+      direct ? ::close(fd) == 0 : ::fsync(fd) == 0 && ::close(fd) == 0 && ::rename(temporary.c_str(), path.c_str()) == 0;
+  if (!written) {
     const int error = errno;
-    ::unlink(temporary.c_str());
+    if (!direct) ::unlink(temporary.c_str());
     throw Failure(ExitCode::kInfrastructure, "{}: can't be written: {}", path, std::strerror(error));
   }
 }

@@ -10,7 +10,8 @@ namespace weir {
 
 // Throws Error(kInvalid): missing, a folder, unreadable, or larger than `max_bytes`.
 std::string ReadFile(const std::string& path, std::size_t max_bytes = std::size_t{8} << 30);
-// Writes beside the target, syncs, renames: a reader sees the old content or the new, never a part.
+// Writes beside the target, syncs, renames: a reader sees the old content or the new, never a part. Follows links; writes into a
+// device or pipe in place of replacing it.
 void WriteFileAtomically(const std::string& path, std::string_view content);
 
 // BLAKE2b-256 of the content as 64 hex digits: the name of an artifact, a model or a policy.

@@ -15,9 +15,9 @@ struct Suffix {
   double factor;
 };
 
-constexpr std::array kByteSuffixes = {Suffix{"", 1},         Suffix{"B", 1},        Suffix{"kB", 1e3},    Suffix{"KB", 1e3},
-                                      Suffix{"MB", 1e6},     Suffix{"GB", 1e9},     Suffix{"TB", 1e12},   Suffix{"KiB", 0x1p10},
-                                      Suffix{"MiB", 0x1p20}, Suffix{"GiB", 0x1p30}, Suffix{"TiB", 0x1p40}};
+constexpr std::array kByteSuffixes = {Suffix{"B", 1},        Suffix{"kB", 1e3},    Suffix{"KB", 1e3},     Suffix{"MB", 1e6},
+                                      Suffix{"GB", 1e9},     Suffix{"TB", 1e12},   Suffix{"KiB", 0x1p10}, Suffix{"MiB", 0x1p20},
+                                      Suffix{"GiB", 0x1p30}, Suffix{"TiB", 0x1p40}};
 constexpr std::array kSecondSuffixes = {Suffix{"s", 1},  Suffix{"ms", 1e-3}, Suffix{"us", 1e-6}, Suffix{"ns", 1e-9},
                                         Suffix{"m", 60}, Suffix{"min", 60},  Suffix{"h", 3600},  Suffix{"d", 86400}};
 constexpr std::array kFlopSuffixes = {Suffix{"FLOP/s", 1},    Suffix{"kFLOP/s", 1e3},  Suffix{"MFLOP/s", 1e6},
@@ -58,7 +58,7 @@ std::optional<double> ParseQuantity(std::string_view text, Unit unit) {
       factor = Factor(suffix, kRateSuffixes);
       break;
   }
-  if (!factor) return std::nullopt;
+  if (!factor || !std::isfinite(value * *factor)) return std::nullopt;
   return value * *factor;
 }
 

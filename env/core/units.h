@@ -9,7 +9,7 @@
 namespace weir {
 
 enum class Unit {
-  kBytes,           // "512", "6GB" (10^9), "4GiB" (2^30)
+  kBytes,           // "512B", "6GB" (10^9), "4GiB" (2^30); a bare number is refused
   kSeconds,         // "0.5s", "200ms", "50us", "2m", "1h"; a bare number is refused
   kFlopPerSecond,   // "3TFLOP/s", "250GFLOP/s", "80MFLOP/s"
   kBytesPerSecond,  // "1Gbit/s" (= 125e6), "12.5MB/s"

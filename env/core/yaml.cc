@@ -93,11 +93,12 @@ Yaml Yaml::ParseText(const std::string& text, const std::string& source) {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(checker)) throw Invalid("{}:1: the file is empty", source);
+    if (parser.HandleNextDocument(checker))
+      throw Invalid("{}: expected one YAML document, found a second one (after '---')", source);
     auto state = std::make_shared<State>();
     state->document = std::make_shared<Document>(Document{source});
     state->node = YAML::Load(text);
     if (state->node.IsMap()) {
-      std::vector<std::string> seen;
       for (const auto& entry : state->node) {
         if (!entry.first.IsScalar()) throw Invalid("{}:{}: a key must be a plain word", source, entry.first.Mark().line + 1);
       }

@@ -141,6 +141,11 @@ class Normaliser {
         }
         for (std::size_t d = 0; d < given.size(); ++d) {
           if (given[d] < 1) throw Invalid("{}: input '{}': dimensions must be >= 1, got {}", name_, input.name, given[d]);
+          const std::int64_t fixed = input.dims[d + 1].symbol.empty() ? input.dims[d + 1].value : -1;
+          if (fixed > 0 && fixed != given[d]) {
+            throw Invalid("{}: input '{}' has {} in dimension {} of a sample, got {} (a shape of [{}])", name_, input.name, fixed,
+                          d, given[d], fmt::join(given, ", "));
+          }
           if (!input.dims[d + 1].symbol.empty()) symbols_[input.dims[d + 1].symbol] = given[d];
           input.dims[d + 1].value = given[d];
         }

@@ -23,9 +23,10 @@ std::vector<std::int64_t> TorchScriptInputShape(const std::string& content, cons
 // `primary[i]` are nodes of operator i in order; for TorchScript each holds one node. Auxiliary nodes are added to each operator.
 void BuildOperatorGraph(std::vector<std::vector<torch::jit::Node*>> primary, LoweredModel* model);
 
-// Runs the model once on zeros of `batch` samples without gradients and fills shapes, dtypes, MACs (counted at dispatch: every
-// matrix product and convolution that really runs, whatever operator calls it), FLOP and saved bytes.
-// Throws Error(kInvalid) naming the operator that fails, e.g. on a wrong input shape.
+// Fills shapes, dtypes, MACs (counted at dispatch: every matrix product and convolution that really runs, whatever operator calls
+// it), FLOP and saved bytes at `batch` samples, by running the model on zeros without gradients: at this batch where it is small,
+// else at two and three samples, from which the rest follows. Throws Error(kInvalid) naming the operator that fails, e.g. on a
+// wrong input shape.
 void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_shape, const std::string& path,
                    LoweredModel* model);
 

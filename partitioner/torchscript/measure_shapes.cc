@@ -131,8 +131,8 @@ std::int64_t SavedBytes(const OperatorGraph& graph, const Operator& op) {
 
 }  // namespace
 
-void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_shape, const std::string& path,
-                   LoweredModel* model) {
+// Runs the model at this very batch.
+void MeasureAt(std::int64_t batch, const std::vector<std::int64_t>& sample_shape, const std::string& path, LoweredModel* model) {
   OperatorGraph& graph = model->operator_graph;
   graph.batch = batch;
   torch::NoGradGuard no_grad;
@@ -153,7 +153,11 @@ void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_s
     t.has_gradient = differentiable[id] && value.is_floating_point();
     values[id] = value;
   };
-  for (int t : graph.inputs) record(t, at::zeros(input_shape));
+  try {
+    for (int t : graph.inputs) record(t, at::zeros(input_shape));
+  } catch (const c10::Error&) {
+    throw Invalid("{}: no memory for an input [{}]", path, fmt::join(input_shape, ", "));
+  }
   std::vector<int> last_reader(graph.tensors.size(), -1);
   for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
     for (int r : graph.tensors[t].readers) last_reader[t] = r;
@@ -201,6 +205,55 @@ void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_s
       if (last_reader[t] == static_cast<int>(i)) values[t] = at::Tensor();
     }
   }
+}
+
+namespace {
+
+// The value at `batch` of what is `at2` for two samples and `at3` for three, and affine in the batch.
+std::int64_t Extrapolate(std::int64_t at2, std::int64_t at3, std::int64_t batch, const std::string& what) {
+  return CheckedAdd(at2, CheckedMul(at3 - at2, batch - 2, what), what);
+}
+
+// False where the two graphs don't tell how shapes depend on the batch.
+bool ExtrapolateGraph(const OperatorGraph& three, std::int64_t batch, OperatorGraph* two) {
+  for (std::size_t t = 0; t < two->tensors.size(); ++t) {
+    Tensor& a = two->tensors[t];
+    const Tensor& b = three.tensors[t];
+    if (!a.shape || !b.shape || a.shape->size() != b.shape->size() || a.dtype != b.dtype) return false;
+    for (std::size_t d = 0; d < a.shape->size(); ++d) {
+      (*a.shape)[d] = Extrapolate((*a.shape)[d], (*b.shape)[d], batch, a.name);
+      if ((*a.shape)[d] < 0) return false;
+    }
+    a.bytes = CheckedMul(ElementCount(*a.shape, a.name), DTypeSize(a.dtype), a.name);
+  }
+  for (std::size_t i = 0; i < two->operators.size(); ++i) {
+    Operator& a = two->operators[i];
+    const Operator& b = three.operators[i];
+    a.macs = Extrapolate(a.macs, b.macs, batch, a.name);
+    a.forward_flop = Extrapolate(a.forward_flop, b.forward_flop, batch, a.name);
+    a.backward_flop = Extrapolate(a.backward_flop, b.backward_flop, batch, a.name);
+    a.saved_bytes = Extrapolate(a.saved_bytes, b.saved_bytes, batch, a.name);
+  }
+  two->batch = batch;
+  return true;
+}
+
+}  // namespace
+
+void MeasureShapes(std::int64_t batch, const std::vector<std::int64_t>& sample_shape, const std::string& path,
+                   LoweredModel* model) {
+  if (batch <= 5) return MeasureAt(batch, sample_shape, path, model);
+  // Shapes and counts are affine in the batch: two small runs tell them for any.
+  OperatorGraph two;
+  try {
+    MeasureAt(2, sample_shape, path, model);
+    two = model->operator_graph;
+    MeasureAt(3, sample_shape, path, model);
+  } catch (const Error&) {  // a batch is written into the model: only that one runs
+    return MeasureAt(batch, sample_shape, path, model);
+  }
+  if (!ExtrapolateGraph(model->operator_graph, batch, &two)) return MeasureAt(batch, sample_shape, path, model);
+  model->operator_graph = std::move(two);
 }
 
 void HalveBatch(OperatorGraph* graph) {

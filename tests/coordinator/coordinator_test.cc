@@ -198,6 +198,24 @@ TEST(CoordinatorTest, AJobThatFitsNowhereWaitsWithAReasonUntilAWorkerIsLargeEnou
   EXPECT_EQ(large.Assigned().key().job(), reply.job());
 }
 
+// Was a fault: only a change of the median worker made the coordinator cut the model again.
+TEST(CoordinatorTest, AModelThatNoWorkerHeldIsCutAgainWhenALargerOneJoins) {
+  TemporaryFolder state;
+  TestCoordinator coordinator(state.path());
+  worker::Client client(coordinator.address(), kPatience);
+  ScriptedWorker a(coordinator.address(), "a", 1e9), b(coordinator.address(), "b", 1e9);
+  a.Hello();
+  b.Hello();
+  auto request = MakeSubmit(&client, "unsplittable");
+  (*request.mutable_labels())["operator"] = "5e9";
+  (*request.mutable_labels())["memory"] = "5e9";
+  const auto reply = Submit(&client, request);
+  EXPECT_NE(Show(&client, reply.job()).reason().find("an operator is too large"), std::string::npos);
+  ScriptedWorker large(coordinator.address(), "large", 8e9);  // the median stays 1 GB
+  large.Hello();
+  EXPECT_EQ(large.Assigned().key().job(), reply.job());
+}
+
 TEST(CoordinatorTest, TheSameRequestIdIsTheSameJob) {
   TemporaryFolder state;
   TestCoordinator coordinator(state.path());

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <chrono>
 #include <filesystem>
@@ -55,6 +56,14 @@ inline coordinator::JobPlan StubPlan(const coordinator::PlanRequest& request) {
   plan.graph_fingerprint = "stub";
   plan.sample_shape = {4};
   plan.median_memory = request.median_memory;
+  plan.largest_memory = request.largest_memory;
+  // An operator of that many bytes: no cut fits a smaller worker.
+  const double operator_bytes = number("operator", 0);
+  if (operator_bytes > std::max(request.median_memory, request.largest_memory)) {
+    plan.why_not = "an operator is too large";
+    plan.spec.subgraphs.clear();
+    plan.spec.arcs.clear();
+  }
   return plan;
 }
 

@@ -289,6 +289,7 @@ class Daemon {
     if (!known_) {
       if (SecondsSince(hello_sent_) >= 1 && !executor_peer_.empty()) SayHello();
       if (!ever_known_ && SecondsSince(started_) > options_.connect_timeout && !executor_peer_.empty()) {
+        if (!refused_.empty()) throw Failure(ExitCode::kNotFound, "coordinator at {}: {}", options_.coordinator, refused_);
         throw Failure(ExitCode::kUnreachable, "coordinator at {}: no answer within {:g} s", options_.coordinator,
                       options_.connect_timeout);
       }
@@ -364,6 +365,7 @@ class Daemon {
 
   void OnHelloAck(const wire::HelloAck& ack) {
     if (!ack.refused().empty()) {
+      refused_ = ack.refused();
       if (ever_known_ || SecondsSince(started_) > kRefusedSeconds) {
         throw Failure(ExitCode::kNotFound, "coordinator at {}: {}", options_.coordinator, ack.refused());
       }
@@ -466,6 +468,7 @@ class Daemon {
   std::string artifact_address_;
   bool known_ = false;  // the coordinator has answered our Hello and knows us since
   bool ever_known_ = false;
+  std::string refused_;  // why the coordinator last said no; empty: it did not
   std::uint64_t sequence_ = 0;
   Clock::time_point started_, hello_sent_, beat_sent_, heard_ = Clock::now();
   std::atomic<bool> stopping_ = false;  // ends transfers
@@ -502,6 +505,14 @@ void RunDaemon(const DaemonOptions& options) {
   require(std::isfinite(options.bandwidth) && options.bandwidth > 0, "bandwidth must be > 0", options.bandwidth);
   require(std::isfinite(options.latency) && options.latency >= 0, "latency must be >= 0", options.latency);
   require(options.max_residents >= 1, "max_residents must be >= 1", options.max_residents);
+  {  // so that a wrong host is told here, not by an executor that dies
+    const Context context;
+    try {
+      Router probe(context, fmt::format("tcp://{}:*", options.bind_host));
+    } catch (const Error& e) {
+      throw Invalid("worker: can't listen on host '{}' (bind_host): {}", options.bind_host, e.what());
+    }
+  }
   Daemon(options).Run();
 }
 

@@ -5,6 +5,7 @@
 #include <zmq.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 
 #include "env/core/check.h"
@@ -76,7 +77,20 @@ Socket& Socket::operator=(Socket&& other) noexcept {
   return *this;
 }
 
+void CheckAddress(const std::string& address) {
+  if (address.starts_with("ipc://") || address.starts_with("inproc://")) return;
+  const std::size_t colon = address.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : address.substr(colon + 1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  const bool good = port == "*" || (error == std::errc() && end == port.data() + port.size() && number >= 1 && number <= 65535);
+  if (!address.starts_with("tcp://") || colon <= 6 || !good) {
+    throw Invalid("{}: expected an address such as tcp://127.0.0.1:7700 with a port from 1 to 65535", address);
+  }
+}
+
 Router::Router(const Context& context, const std::string& address) : Socket(context, ZMQ_ROUTER) {
+  CheckAddress(address);
   SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1);
   if (zmq_bind(socket_, address.c_str()) != 0) {
     if (errno == EADDRINUSE) throw Failure(ExitCode::kNotFound, "{}: already in use", address);
@@ -116,6 +130,7 @@ std::optional<Envelope> Router::Receive(Milliseconds timeout) {
 }
 
 Dealer::Dealer(const Context& context, const std::string& address) : Socket(context, ZMQ_DEALER) {
+  CheckAddress(address);
   SetInt(socket_, ZMQ_IMMEDIATE, 1);
   SetInt(socket_, ZMQ_RECONNECT_IVL, 100);
   SetInt(socket_, ZMQ_RECONNECT_IVL_MAX, 2000);

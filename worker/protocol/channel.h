@@ -101,6 +101,8 @@ class WakeUp {
   int fd_;
 };
 
+// Throws Error(kInvalid) for what is neither tcp://HOST:PORT with a port from 1 to 65535 (or *) nor ipc://.
+void CheckAddress(const std::string& address);
 // `address` with the host of `base` where its own is a wildcard (0.0.0.0, * or [::]).
 std::string ReachableFrom(const std::string& address, const std::string& base);
 // True for tcp://127.x, tcp://localhost, tcp://[::1] and ipc://.

@@ -1,6 +1,10 @@
 #include "worker/protocol/job_file.h"
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -19,12 +23,13 @@ std::string Resolve(const std::string& folder, const std::string& path) {
 // "20%" or 0.2
 double Share(const Yaml& value) {
   const std::string text = value.AsString();
-  if (!text.empty() && text.back() == '%') {
-    const std::optional<double> percent = ParseQuantity(text.substr(0, text.size() - 1), Unit::kBytes);  // a bare number
-    if (percent && *percent < 100) return *percent / 100;
+  if (text.empty() || text.back() != '%') return value.AsDouble(0, 0.99);
+  double percent = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size() - 1, percent);
+  if (error != std::errc() || end != text.data() + text.size() - 1 || !(percent >= 0 && percent <= 99)) {
     value.Fail("a share such as 20% or 0.2");
   }
-  return value.AsDouble(0, 0.99);
+  return percent / 100;
 }
 
 void ReadModel(const Yaml& root, const std::string& folder, JobFile* job) {
@@ -134,7 +139,10 @@ JobFile ParseJobFile(const std::string& text, const std::string& source, const s
   JobFile job;
   job.text = text;
   job.name = root.Required("name").AsString();
-  if (job.name.empty() || job.name.size() > 200) root.Required("name").Fail("1 to 200 characters");
+  const bool plain =
+      std::all_of(job.name.begin(), job.name.end(), [](unsigned char c) { return std::isalnum(c) || std::strchr("._-", c); });
+  if (job.name.empty() || job.name.size() > 63 || !plain)
+    root.Required("name").Fail("1 to 63 letters, digits, '.', '_' or '-'", "another");
   ReadModel(root, folder, &job);
   static const std::vector<std::string> kInits = {"keep", "kaiming"};
   if (auto init = root.Optional("init")) job.init = kInits[init->AsEnum(kInits)];

@@ -4,6 +4,7 @@
 #include "env/core/plugin.h"
 #include "worker/runtime/executor.h"
 #include "worker/runtime/held_out.h"
+#include "worker/runtime/trainable.h"
 
 namespace weir::worker {
 
@@ -13,6 +14,10 @@ int RunExecutor(const ExecutorOptions& options) {
   ::setenv("OMP_NUM_THREADS", threads.c_str(), 1);
   ::setenv("OPENBLAS_NUM_THREADS", threads.c_str(), 1);
   return TorchFunction<int(const ExecutorOptions*)>("weir_torch_run_executor")(&options);
+}
+
+void CheckTrainable(const TrainableRequest& request) {
+  TorchFunction<void(const TrainableRequest&)>("weir_torch_check_trainable")(request);
 }
 
 double HeldOutAccuracy(const std::string& torchscript_path, const Dataset& data, double holdout, std::uint64_t seed) {

@@ -80,6 +80,28 @@ at::Tensor Kaiming(const LoweredWeight& weight, NormRole role, std::uint64_t see
 
 }  // namespace
 
+namespace {
+
+void CheckKept(const LoweredModel& model, const LoweredWeight& w) {
+  if (!w.tensor.defined()) {
+    throw Invalid("{}: weight '{}' has no values in the file: train it with init: kaiming", model.operator_graph.name,
+                  w.names.front());
+  }
+  if (IsRepeatedValue(w.tensor) && w.shape.size() >= 2) {
+    throw Invalid("{}: weight '{}' holds one repeated value, which can't be trained: use init: kaiming",
+                  model.operator_graph.name, w.names.front());
+  }
+}
+
+}  // namespace
+
+void CheckInit(const LoweredModel& model, Init init) {
+  if (init == Init::kKaiming) return;
+  for (const LoweredWeight& w : model.weights) {
+    if (w.trainable) CheckKept(model, w);
+  }
+}
+
 std::vector<at::Tensor> InitialWeights(const LoweredModel& model, const std::vector<int>& ids, Init init, std::uint64_t seed) {
   const std::vector<NormRole> roles = NormRoles(model);
   std::vector<at::Tensor> weights(model.weights.size());
@@ -91,14 +113,7 @@ std::vector<at::Tensor> InitialWeights(const LoweredModel& model, const std::vec
     } else if (init == Init::kKaiming || !w.trainable) {
       tensor = Kaiming(w, roles[id], seed);
     } else {
-      if (!w.tensor.defined()) {
-        throw Invalid("{}: weight '{}' has no values in the file: train it with init: kaiming", model.operator_graph.name,
-                      w.names.front());
-      }
-      if (IsRepeatedValue(w.tensor) && w.shape.size() >= 2) {
-        throw Invalid("{}: weight '{}' holds one repeated value, which can't be trained: use init: kaiming",
-                      model.operator_graph.name, w.names.front());
-      }
+      CheckKept(model, w);
       tensor = w.tensor.detach().clone(at::MemoryFormat::Contiguous);
     }
     tensor.requires_grad_(w.trainable);

@@ -27,6 +27,9 @@ enum class Init { kKeep, kKaiming };
 std::vector<at::Tensor> InitialWeights(const partitioner::LoweredModel& model, const std::vector<int>& ids, Init init,
                                        std::uint64_t seed);
 
+// Throws as InitialWeights would for all weights, without making them.
+void CheckInit(const partitioner::LoweredModel& model, Init init);
+
 }  // namespace weir::worker
 
 #endif  // WEIR_WORKER_RUNTIME_LOAD_MODEL_H_

@@ -38,6 +38,8 @@ TEST(YamlTest, RefusesEmptyDeepAliasedAndDuplicateInput) {
   EXPECT_NE(MessageOf([] { Yaml::ParseText(std::string(100000, '['), "d.yaml"); }).find("nested more than"), std::string::npos);
   EXPECT_NE(MessageOf([] { Yaml::ParseText("a: &x 1\nb: *x\n", "a.yaml"); }).find("a.yaml:2: aliases"), std::string::npos);
   EXPECT_EQ(MessageOf([] { Yaml::ParseText("a: 1\na: 2\n", "t.yaml").Required("a"); }), "t.yaml:2: 'a' is given twice");
+  EXPECT_NE(MessageOf([] { Yaml::ParseText("a: 1\n---\na: 2\n", "s.yaml"); }).find("s.yaml: expected one YAML document"),
+            std::string::npos);
   EXPECT_NE(MessageOf([] { Yaml::ParseText("a: [1\n", "b.yaml"); }).find("b.yaml:"), std::string::npos);
 }
 

@@ -105,6 +105,22 @@ TEST(TorchScriptLoweringTest, ListsThatGrowByAppendConnectByTensorsOnly) {
   EXPECT_EQ(model.operator_graph.TotalMacs(), (2 + 4 + 8) * 4 * 4);
 }
 
+// Above five samples the model isn't run at its batch: shapes and counts follow from two and three samples.
+TEST(TorchScriptLoweringTest, LargeBatchesAreExtrapolatedExactly) {
+  for (const char* file : {"cnn_ts.pt", "resnet_tiny_ts.pt", "attention_ts.pt"}) {
+    SCOPED_TRACE(file);
+    const std::string content = ReadFile(std::string(WEIR_SOURCE_DIR) + "/models/" + file);
+    LoweredModel five = LowerTorchScript(content, file), many = LowerTorchScript(content, file);
+    MeasureShapes(5, {1, 8, 8}, file, &five);
+    MeasureShapes(35, {1, 8, 8}, file, &many);
+    EXPECT_EQ(many.operator_graph.TotalMacs(), 7 * five.operator_graph.TotalMacs());
+    EXPECT_EQ(many.operator_graph.TotalBackwardFlop(), 7 * five.operator_graph.TotalBackwardFlop());
+    const auto& tensors = many.operator_graph.tensors;
+    EXPECT_EQ((*tensors[many.operator_graph.inputs[0]].shape)[0], 35);
+    EXPECT_EQ(*tensors[many.operator_graph.outputs[0]].shape, (std::vector<std::int64_t>{35, 10}));
+  }
+}
+
 TEST(TorchScriptLoweringTest, WrongInputsNameTheOperator) {
   const std::string path = std::string(WEIR_SOURCE_DIR) + "/models/cnn_ts.pt";
   LoweredModel model = LowerTorchScript(ReadFile(path), "cnn_ts.pt");

@@ -4,6 +4,7 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cctype>
 #include <string>
 #include <thread>
@@ -121,14 +122,8 @@ INSTANTIATE_TEST_SUITE_P(Models, PartsEqualWhole,
                            return name + "_in_" + std::to_string(info.param.micro_batches) + "_" + info.param.optimizer;
                          });
 
-// The loop that any LibTorch user would write, on the scripted module itself.
-TEST(StageTrainerTest, WholeGraphEqualsPlainLibTorch) {
-  at::set_num_threads(1);
-  const std::string file = "resnet_tiny_ts.pt";  // no dropout
-  const std::string content = ReadFile(kRoot + "/models/" + file);
-  const TrainerResult ours = RunParts(Plan(file, 1, "sgd"), content, 1);
-  std::istringstream stream(content);
-  torch::jit::Module module = torch::jit::load(stream);
+// The loop that any LibTorch user would write, on a scripted module; compares losses and trained weights with ours.
+void ExpectEqualsPlainLoop(torch::jit::Module module, const TrainerResult& ours, bool dotted_names) {
   module.train();
   std::vector<at::Tensor> parameters;
   for (const at::Tensor& p : module.parameters()) parameters.push_back(p);
@@ -143,16 +138,51 @@ TEST(StageTrainerTest, WholeGraphEqualsPlainLibTorch) {
     optimizer.step();
   }
   std::istringstream trained(ours.torchscript);
-  torch::jit::Module loaded = torch::jit::load(trained);
+  const torch::jit::Module loaded = torch::jit::load(trained);
   for (const auto& named : module.named_parameters()) {
+    std::string name = named.name;
+    if (!dotted_names) std::replace(name.begin(), name.end(), '.', '_');
     bool found = false;
     for (const auto& mine : loaded.named_parameters()) {
-      if (mine.name != named.name) continue;
+      if (mine.name != name) continue;
       found = true;
-      EXPECT_LT((mine.value - named.value).abs().max().item<double>(), 1e-6) << named.name;
+      EXPECT_LT((mine.value - named.value).abs().max().item<double>(), 1e-6) << name;
     }
-    EXPECT_TRUE(found) << named.name;
+    EXPECT_TRUE(found) << name;
   }
+}
+
+torch::jit::Module LoadModule(const std::string& content) {
+  std::istringstream stream(content);
+  return torch::jit::load(stream);
+}
+
+TEST(StageTrainerTest, WholeGraphEqualsPlainLibTorch) {  // a model without dropout
+  at::set_num_threads(1);
+  const std::string content = ReadFile(kRoot + "/models/resnet_tiny_ts.pt");
+  ExpectEqualsPlainLoop(LoadModule(content), RunParts(Plan("resnet_tiny_ts.pt", 1, "sgd"), content, 1), true);
+}
+
+// The ONNX file is the same network with other weights: they are put into the scripted module, which then trains by LibTorch
+// alone.
+TEST(StageTrainerTest, OnnxEqualsPlainLibTorch) {
+  at::set_num_threads(1);
+  const std::string content = ReadFile(kRoot + "/models/resnet_tiny.onnx");
+  const auto model = LoadLoweredModel(content, "resnet_tiny.onnx", 32, {1, 8, 8});
+  torch::jit::Module twin = LoadModule(ReadFile(kRoot + "/models/resnet_tiny_ts.pt"));
+  std::size_t copied = 0;
+  const auto copy = [&](const std::string& name, const at::Tensor& to) {
+    for (const auto& weight : model.weights) {
+      if (weight.names.front() != name) continue;
+      torch::NoGradGuard no_grad;
+      at::Tensor(to).copy_(weight.tensor);
+      ++copied;
+    }
+  };
+  for (const auto& p : twin.named_parameters()) copy(p.name, p.value);
+  for (const auto& b : twin.named_buffers()) copy(b.name, b.value);
+  ASSERT_EQ(copied, model.weights.size());
+  ExpectEqualsPlainLoop(twin, RunParts(Plan("resnet_tiny.onnx", 1, "sgd"), content, 1), false);
 }
 
 TEST(StageTrainerTest, ExportedModelRepeatsTheHeldOutAccuracy) {
