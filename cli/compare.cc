@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/baselines/baselines.h"
 #include "cli/schedulers.h"
 #include "cli/verbs.h"
 #include "env/metrics/jct.h"
@@ -139,7 +140,9 @@ void AddCompare(CLI::App& app) {
   auto flags = std::make_shared<CompareFlags>();
   verb->add_option("--cluster", flags->cluster, "Cluster file (configs/clusters/*.yaml)")->required();
   verb->add_option("--workload", flags->workload, "Job mix (configs/workloads/*.yaml)")->required();
-  verb->add_option("--schedulers", flags->schedulers, "Names, separated by commas")->capture_default_str();
+  verb->add_option("--schedulers", flags->schedulers,
+                   fmt::format("Names, separated by commas, of {}, policy, policy:FILE", fmt::join(BaselineNames(), ", ")))
+      ->capture_default_str();
   verb->add_option("--reference", flags->reference, "The scheduler that ratios refer to")->capture_default_str();
   verb->add_option("--load", flags->load, "Offered work / total FLOP/s of the cluster")->capture_default_str();
   verb->add_option("--jobs", flags->jobs, "Jobs an episode")->capture_default_str();

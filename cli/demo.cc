@@ -201,7 +201,7 @@ void PrintTable(const std::vector<Checked>& jobs, double epoch) {
   }
 }
 
-void Run(const Options& o) {
+void RunDemo(const Options& o) {
   const DemoFile demo = ReadDemo(o.file.empty() ? ResourcePath("configs/demo/demo.yaml") : o.file);
   SchedulerOptions check;
   check.policy_path = o.policy;
@@ -280,6 +280,17 @@ void Run(const Options& o) {
   if (bad > 0) {
     std::fprintf(stderr, "weir: %zu of %zu jobs did not end well\n", bad, jobs.size());
     throw VerbExit{ExitCode::kJobFailed};
+  }
+}
+
+void Run(const Options& o) {
+  try {
+    RunDemo(o);
+  } catch (const Error&) {
+    // Ctrl-C ends the children too, so that a request to them fails first.
+    pollfd stop{StopFd(), POLLIN, 0};
+    if (::poll(&stop, 1, 200) > 0) throw Failure(ExitCode::kInterrupted, "interrupted");
+    throw;
   }
 }
 

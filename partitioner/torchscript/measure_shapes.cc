@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "env/core/error.h"
+#include "env/core/units.h"
 #include "partitioner/torchscript/lowering.h"
 #include "partitioner/torchscript/operator_runner.h"
 
@@ -83,6 +84,8 @@ class MacCounter {
   at::CallbackHandle handle_;
 };
 
+constexpr std::int64_t kMaxInputBytes = std::int64_t{1} << 30;
+
 DType FromScalarType(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
@@ -143,7 +146,12 @@ void MeasureAt(std::int64_t batch, const std::vector<std::int64_t>& sample_shape
   }
   std::vector<std::int64_t> input_shape = {batch};
   input_shape.insert(input_shape.end(), sample_shape.begin(), sample_shape.end());
-  ElementCount(input_shape, path + ": input");
+  // The run needs memory of this order several times over; a size without a bound could take the machine down.
+  const std::int64_t input_bytes = CheckedMul(ElementCount(input_shape, path + ": input"), 4, path + ": input");
+  if (input_bytes > kMaxInputBytes) {
+    throw Invalid("{}: an input [{}] of {} is more than can be measured ({})", path, fmt::join(input_shape, ", "),
+                  FormatBytes(static_cast<double>(input_bytes)), FormatBytes(static_cast<double>(kMaxInputBytes)));
+  }
   std::vector<bool> differentiable(graph.tensors.size(), false);
   auto record = [&](int id, const at::Tensor& value) {
     Tensor& t = graph.tensors[id];

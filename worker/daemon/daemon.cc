@@ -505,6 +505,12 @@ void RunDaemon(const DaemonOptions& options) {
   require(std::isfinite(options.bandwidth) && options.bandwidth > 0, "bandwidth must be > 0", options.bandwidth);
   require(std::isfinite(options.latency) && options.latency >= 0, "latency must be >= 0", options.latency);
   require(options.max_residents >= 1, "max_residents must be >= 1", options.max_residents);
+  if (!IsLoopback(options.coordinator) && IsLoopback("tcp://" + options.bind_host + ":1")) {
+    throw Invalid(
+        "worker: the coordinator {} is another machine: bind_host must be an address at which other workers reach this one, got "
+        "{}",
+        options.coordinator, options.bind_host);
+  }
   {  // so that a wrong host is told here, not by an executor that dies
     const Context context;
     try {

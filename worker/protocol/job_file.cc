@@ -79,6 +79,9 @@ void ReadOptimizer(const Yaml& train, JobFile* job) {
 
 void ReadTrain(const Yaml& root, JobFile* job) {
   const Yaml train = root.Required("train");
+  for (const char* key : {"epochs", "iterations", "batch", "micro_batches", "optimizer", "loss", "seed", "replicas", "sync"})
+    train.Optional(key);
+  train.Finish();  // a misspelt key first, then what is missing
   const auto epochs = train.Optional("epochs"), iterations = train.Optional("iterations");
   if (epochs.has_value() == iterations.has_value()) train.Fail("given epochs or iterations", epochs ? "both" : "neither");
   if (epochs) job->epochs = epochs->AsDouble(1e-6, 1e6);
@@ -97,7 +100,6 @@ void ReadTrain(const Yaml& root, JobFile* job) {
   static const std::vector<std::string> kSyncs = {"auto", "allreduce", "shuffle-exchange", "local-sgd"};
   if (auto sync = train.Optional("sync")) job->sync = kSyncs[sync->AsEnum(kSyncs)];
   if (job->replicas > 1) throw Invalid("{}: train.replicas must be 1 in this version, got {}", train.where(), job->replicas);
-  train.Finish();
 }
 
 void ReadRest(const Yaml& root, JobFile* job) {

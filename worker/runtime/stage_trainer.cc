@@ -196,7 +196,7 @@ class Trainer {
 
   void Evaluate(TrainerResult* result) {
     result->held_out_samples = batches_.held_out();
-    if (batches_.held_out() == 0 || train_.loss() != "cross_entropy") return;
+    if (batches_.held_out() == 0) return;
     std::int64_t correct = 0;
     for (std::int64_t first = 0, batch = 0; first < batches_.held_out(); first += rows_, ++batch) {
       if (hooks_.check) hooks_.check();

@@ -26,7 +26,7 @@ struct TrainerResult {
   std::string torchscript;     // bytes of the trained model; empty unless this stage owns the output
   std::vector<double> losses;  // by iteration; empty unless this stage owns the output
   double final_loss = 0;       // mean over the last epoch
-  double accuracy = -1;        // share of held-out samples whose largest output is their label; -1: none or loss mse
+  double accuracy = -1;        // share of held-out samples whose largest output is their label; -1: none held out
   std::int64_t held_out_samples = 0;
   double compute_seconds = 0;
   std::vector<at::Tensor> weights;  // by weight index; all where this stage owns the output, else its own

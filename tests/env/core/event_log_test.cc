@@ -20,6 +20,7 @@ TEST(EventLogTest, AppendsAcrossReopening) {
   { EventLog(path).Append(0, "start"); }
   { EventLog(path).Append(1, "stop"); }
   EXPECT_EQ(ReadFile(path), "{\"t\":0,\"event\":\"start\"}\n{\"t\":1,\"event\":\"stop\"}\n");
+  std::remove(path.c_str());
 }
 
 TEST(ContentHashTest, MatchesTheBlake2b256OfTheEmptyString) {
