@@ -173,19 +173,22 @@ bool Split(const UnitGraph& graph, const Limits& limits, CutObjective objective,
 
 }  // namespace
 
+std::int64_t Crossings(int producer, const std::vector<int>& readers, const std::vector<int>& part_of, CutObjective objective) {
+  const int home = part_of[producer];
+  std::vector<int> foreign;
+  int last = home;
+  for (int reader : readers) {
+    const int part = part_of[reader];
+    last = std::max(last, part);
+    if (part != home && std::find(foreign.begin(), foreign.end(), part) == foreign.end()) foreign.push_back(part);
+  }
+  return objective == CutObjective::kVolume ? static_cast<std::int64_t>(foreign.size()) : last - home;
+}
+
 std::int64_t UnitCutBytes(const UnitGraph& graph, const std::vector<int>& part_of, CutObjective objective) {
   std::int64_t bytes = 0;
-  std::vector<int> foreign;
   for (const auto& tensor : graph.tensors) {
-    const int home = part_of[tensor.producer];
-    foreign.clear();
-    int last = home;
-    for (int reader : tensor.readers) {
-      const int part = part_of[reader];
-      last = std::max(last, part);
-      if (part != home && std::find(foreign.begin(), foreign.end(), part) == foreign.end()) foreign.push_back(part);
-    }
-    const std::int64_t times = objective == CutObjective::kVolume ? static_cast<std::int64_t>(foreign.size()) : last - home;
+    const std::int64_t times = Crossings(tensor.producer, tensor.readers, part_of, objective);
     bytes = CheckedAdd(bytes, CheckedMul(tensor.capacity, times, "cut bytes"), "cut bytes");
   }
   return bytes;

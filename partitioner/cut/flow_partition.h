@@ -19,6 +19,9 @@ std::optional<std::vector<int>> BisectByFlow(const UnitGraph& graph, const Limit
 // so the quotient stays acyclic. Never makes it worse, never leaves `limits`. Returns whether anything changed.
 bool RefineByFlow(const UnitGraph& graph, const Limits& limits, CutObjective objective, std::vector<int>* part_of);
 
+// How often a tensor is paid under an objective: once for each foreign part that reads it, or for each part boundary it passes.
+std::int64_t Crossings(int producer, const std::vector<int>& readers, const std::vector<int>& part_of, CutObjective objective);
+
 // Bytes that cross, by objective.
 std::int64_t UnitCutBytes(const UnitGraph& graph, const std::vector<int>& part_of, CutObjective objective);
 

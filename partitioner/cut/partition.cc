@@ -134,18 +134,9 @@ Partition CutIntoParts(const OperatorGraph& graph, const CutOptions& options) {
 
 std::int64_t CutBytes(const OperatorGraph& graph, const std::vector<int>& part_of, CutObjective objective) {
   std::int64_t total = 0;
-  std::vector<int> foreign;
   for (const Tensor& tensor : graph.tensors) {
     if (tensor.producer < 0) continue;
-    const int home = part_of[tensor.producer];
-    foreign.clear();
-    int last = home;
-    for (int reader : tensor.readers) {
-      const int part = part_of[reader];
-      last = std::max(last, part);
-      if (part != home && std::find(foreign.begin(), foreign.end(), part) == foreign.end()) foreign.push_back(part);
-    }
-    const std::int64_t times = objective == CutObjective::kVolume ? static_cast<std::int64_t>(foreign.size()) : last - home;
+    const std::int64_t times = Crossings(tensor.producer, tensor.readers, part_of, objective);
     const std::int64_t each = CheckedMul(tensor.bytes, tensor.has_gradient ? 2 : 1, tensor.name);
     total = CheckedAdd(total, CheckedMul(each, times, tensor.name), tensor.name);
   }

@@ -1,4 +1,4 @@
-// Fills shapes and counts of a lowered model's operator graph by running it once.
+// Fills shapes and counts of a lowered model's operator graph by running it on a few samples.
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
