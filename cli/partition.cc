@@ -4,9 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/model_options.h"
+#include "cli/partition_picture.h"
 #include "cli/verbs.h"
 #include "env/core/units.h"
+#include "env/workload/cluster_file.h"
 #include "partitioner/cut/part_plan.h"
+#include "partitioner/cut/worker_plan.h"
 #include "partitioner/front_end.h"
 
 namespace weir::cli {
@@ -19,22 +22,38 @@ struct Options {
   int parts = 0;
   int max_parts = 8, micro_batches = 1, optimizer_states = 1;
   double slack = 0.1;
-  std::string memory, objective = "volume";
-  bool json = false, dot = false;
+  std::string memory, objective = "volume", pass = "training", work = "flop", workers;
+  bool json = false, dot = false, html = false;
 };
 
-void PrintJson(const OperatorGraph& graph, const PartPlan& plan, const std::string& objective) {
+// The cluster's workers, and which of them has which part.
+struct Assignment {
+  std::vector<WorkerSpec> workers;
+  std::vector<int> worker_of;  // by part; empty: no cluster was given
+};
+
+std::string WorkerName(const Assignment& to, std::size_t part) {
+  const WorkerSpec& worker = to.workers[to.worker_of[part]];
+  return worker.name.empty() ? fmt::format("worker {}", to.worker_of[part]) : worker.name;
+}
+
+void PrintJson(const OperatorGraph& graph, const PartPlan& plan, const Options& options, const Assignment& to) {
   nlohmann::ordered_json out = {{"schema_version", 1},
                                 {"model", graph.name},
                                 {"fingerprint", graph.Fingerprint()},
                                 {"batch", graph.batch},
                                 {"num_parts", plan.partition.num_parts},
-                                {"objective", objective},
+                                {"objective", options.objective},
+                                {"pass", options.pass},
+                                {"work", graph.measured ? "time" : options.work},
                                 {"cut_bytes", plan.partition.cut_bytes},
                                 {"balance", plan.partition.balance},
                                 {"balance_widened", plan.partition.widened},
                                 {"method", plan.partition.method},
                                 {"optimal", plan.partition.optimal}};
+  if (plan.partition.lower_bound > 0 || plan.partition.optimal) out["lower_bound_bytes"] = plan.partition.lower_bound;
+  if (options.objective == "time") out["bottleneck_seconds"] = plan.partition.seconds;
+  for (std::size_t p = 0; p < to.worker_of.size(); ++p) out["workers"].push_back(WorkerName(to, p));
   for (const PartSummary& part : plan.parts) {
     out["parts"].push_back({{"operators", part.num_operators},
                             {"forward_flop", part.forward_flop},
@@ -85,21 +104,36 @@ void PrintDot(const OperatorGraph& graph, const PartPlan& plan) {
   std::printf("}\n");
 }
 
-void PrintTable(const OperatorGraph& graph, const PartPlan& plan, const std::string& objective) {
+// "resnet50.onnx, batch 1: 4 parts, 5.6 MB cross (volume, gradients included), balance 1.03, by exact, optimal"
+std::string Heading(const OperatorGraph& graph, const PartPlan& plan, const Options& options) {
   const Partition& partition = plan.partition;
-  std::printf("%s, batch %lld: %d part%s, %s cross (%s, gradients included), balance %.2f%s, by %s%s\n", graph.name.c_str(),
-              static_cast<long long>(graph.batch), partition.num_parts, partition.num_parts == 1 ? "" : "s",
-              FormatBytes(static_cast<double>(partition.cut_bytes)).c_str(), objective.c_str(), partition.balance,
-              partition.widened ? " (beyond the slack)" : "", partition.method.c_str(),
-              partition.optimal && partition.num_parts > 1 ? ", optimal" : "");
-  std::printf("%4s %10s %12s %12s %12s %12s\n", "part", "operators", "FLOP fwd", "FLOP bwd", "parameters", "memory");
+  std::string out = fmt::format("{}, batch {}: {} part{}, {} cross ({}, {}), ", graph.name, graph.batch, partition.num_parts,
+                                partition.num_parts == 1 ? "" : "s", FormatBytes(static_cast<double>(partition.cut_bytes)),
+                                options.objective == "time" ? "hops" : options.objective,
+                                options.pass == "forward" ? "forward only" : "gradients included");
+  if (options.objective == "time") out += fmt::format("slowest part {}, ", FormatSeconds(partition.seconds));
+  out +=
+      fmt::format("balance {:.2f}{}, by {}", partition.balance, partition.widened ? " (beyond the slack)" : "", partition.method);
+  if (partition.num_parts == 1) return out;
+  if (partition.optimal) return out + ", optimal";
+  if (partition.lower_bound == 0) return out;
+  return out + fmt::format(", no cut is below {}", FormatBytes(static_cast<double>(partition.lower_bound)));
+}
+
+void PrintTable(const OperatorGraph& graph, const PartPlan& plan, const Options& options, const Assignment& to) {
+  std::printf("%s\n", Heading(graph, plan, options).c_str());
+  const char* unit = graph.measured ? "time" : "FLOP";
+  std::printf("%4s %10s %12s %12s %12s %12s%s\n", "part", "operators", fmt::format("{} fwd", unit).c_str(),
+              fmt::format("{} bwd", unit).c_str(), "parameters", "memory", to.worker_of.empty() ? "" : "  worker");
+  auto work = [&](std::int64_t value) {
+    return graph.measured ? FormatSeconds(static_cast<double>(value) * 1e-9) : FormatCount(static_cast<double>(value));
+  };
   for (std::size_t p = 0; p < plan.parts.size(); ++p) {
     const PartSummary& part = plan.parts[p];
-    std::printf("%4zu %10d %12s %12s %12s %12s\n", p, part.num_operators,
-                FormatCount(static_cast<double>(part.forward_flop)).c_str(),
-                FormatCount(static_cast<double>(part.backward_flop)).c_str(),
-                FormatBytes(static_cast<double>(part.parameter_bytes)).c_str(),
-                FormatBytes(static_cast<double>(part.memory_bytes)).c_str());
+    std::printf("%4zu %10d %12s %12s %12s %12s%s\n", p, part.num_operators, work(part.forward_flop).c_str(),
+                work(part.backward_flop).c_str(), FormatBytes(static_cast<double>(part.parameter_bytes)).c_str(),
+                FormatBytes(static_cast<double>(part.memory_bytes)).c_str(),
+                to.worker_of.empty() ? "" : ("  " + WorkerName(to, p)).c_str());
   }
   for (const CutTensor& cut : plan.cut_tensors) {
     std::printf("cut  %d -> %s  %s%s  %s\n", cut.from, fmt::format("{}", fmt::join(cut.to, ",")).c_str(),
@@ -109,13 +143,40 @@ void PrintTable(const OperatorGraph& graph, const PartPlan& plan, const std::str
   for (const std::string& warning : graph.warnings) std::printf("warning  %s\n", warning.c_str());
 }
 
-void Run(const Options& options) {
-  CutObjective objective = CutObjective::kVolume;
-  if (options.objective == "hops") {
-    objective = CutObjective::kHops;
-  } else if (options.objective != "volume") {
-    throw Invalid("--objective must be volume or hops, got '{}'", options.objective);
+template <typename T>
+T OneOf(const char* option, const std::string& given, const std::vector<std::pair<const char*, T>>& known) {
+  std::vector<const char*> names;
+  for (const auto& [name, value] : known) {
+    if (given == name) return value;
+    names.push_back(name);
   }
+  throw Invalid("{} must be one of {}, got '{}'", option, fmt::join(names, ", "), given);
+}
+
+// A profile's work is time on the device that it was taken on: the fastest worker counts as that device.
+std::vector<PartWorker> PartWorkers(const std::vector<WorkerSpec>& workers, bool measured) {
+  double fastest = 0;
+  for (const WorkerSpec& worker : workers) fastest = std::max(fastest, worker.flops);
+  std::vector<PartWorker> out;
+  for (const WorkerSpec& worker : workers) {
+    out.push_back({measured ? worker.flops / fastest * 1e9 : worker.flops, static_cast<std::int64_t>(worker.memory_bytes),
+                   worker.bandwidth});
+  }
+  return out;
+}
+
+void Run(const Options& options) {
+  CutOptions cut;
+  cut.objective = OneOf<CutObjective>("--objective", options.objective,
+                                      {{"volume", CutObjective::kVolume},
+                                       {"bytes", CutObjective::kVolume},
+                                       {"hops", CutObjective::kHops},
+                                       {"time", CutObjective::kTime}});
+  cut.measure.pass = OneOf<Pass>("--pass", options.pass, {{"training", Pass::kTraining}, {"forward", Pass::kForward}});
+  cut.measure.work =
+      OneOf<Work>("--work", options.work, {{"flop", Work::kFlop}, {"macs", Work::kMacs}, {"roofline", Work::kRoofline}});
+  if (cut.objective == CutObjective::kTime && options.workers.empty())
+    throw Invalid("--objective time needs --workers FILE: speeds and links are never guessed");
   std::int64_t memory = 0;
   if (!options.memory.empty()) {
     const auto bytes = ParseQuantity(options.memory, Unit::kBytes);
@@ -128,23 +189,35 @@ void Run(const Options& options) {
   if (options.optimizer_states < 0) throw Invalid("--optimizer-states must be >= 0, got {}", options.optimizer_states);
   if (!(options.slack >= 0)) throw Invalid("--slack must be >= 0, got {}", options.slack);
   const OperatorGraph graph = LoadModel(options.model.path, options.model.ToLoadOptions());
-  const MemoryModel model{options.micro_batches, options.optimizer_states};
+  cut.memory = {options.micro_batches, options.optimizer_states};
+  cut.max_part_memory_bytes = memory;
+  cut.balance_slack = options.slack;
   PartPlan plan;
-  if (options.parts > 0) {
-    Partition partition = CutIntoParts(graph, {options.parts, memory, options.slack, objective, model});
-    if (partition.status != Partition::Status::kOk)
-      throw Failure(ExitCode::kNotPlaceable, "{}: {}", options.model.path, partition.reason);
-    plan = Describe(graph, std::move(partition), model);
+  Assignment to;
+  if (!options.workers.empty()) {
+    to.workers = ReadCluster(options.workers).workers;
+    WorkerPlan planned = PlanForWorkers(graph, cut, options.parts, options.max_parts, PartWorkers(to.workers, graph.measured));
+    plan = std::move(planned.plan);
+    to.worker_of = std::move(planned.worker_of);
+  } else if (options.parts > 0) {
+    cut.num_parts = options.parts;
+    plan.partition = CutIntoParts(graph, cut);
+    if (plan.partition.status == Partition::Status::kOk) plan = Describe(graph, std::move(plan.partition), cut.memory);
   } else {
-    plan = PlanParts(graph, {options.max_parts, memory, options.slack, objective, model});
-    if (plan.partition.status != Partition::Status::kOk) {
-      throw Failure(ExitCode::kNotPlaceable, "{}: no plan with at most {} parts: {}", options.model.path, options.max_parts,
-                    plan.partition.reason);
-    }
+    plan = PlanParts(graph, cut, options.max_parts);
   }
-  options.json  ? PrintJson(graph, plan, options.objective)
-  : options.dot ? PrintDot(graph, plan)
-                : PrintTable(graph, plan, options.objective);
+  if (plan.partition.status != Partition::Status::kOk) {
+    if (options.parts > 0) throw Failure(ExitCode::kNotPlaceable, "{}: {}", options.model.path, plan.partition.reason);
+    throw Failure(ExitCode::kNotPlaceable, "{}: no plan with at most {} parts: {}", options.model.path, options.max_parts,
+                  plan.partition.reason);
+  }
+  if (options.html) {
+    std::printf("%s", PartitionPicture(graph, plan, Heading(graph, plan, options)).c_str());
+  } else {
+    options.json  ? PrintJson(graph, plan, options, to)
+    : options.dot ? PrintDot(graph, plan)
+                  : PrintTable(graph, plan, options, to);
+  }
 }
 
 }  // namespace
@@ -157,12 +230,18 @@ void AddPartition(CLI::App& app) {
   verb->add_option("--max-parts", options.max_parts, "Most parts to try without -k")->capture_default_str();
   verb->add_option("--memory", options.memory, "Memory of a part, e.g. 4GiB (default: no limit)");
   verb->add_option("--slack", options.slack, "How far a part's FLOP may exceed an even share")->capture_default_str();
-  verb->add_option("--objective", options.objective, "volume (a tensor pays once per foreign part) or hops (at each boundary)")
+  verb->add_option("--objective", options.objective,
+                   "volume = bytes (a tensor pays once per foreign part), hops (at each boundary), or time (of the slowest part)")
       ->capture_default_str();
   verb->add_option("--micro-batches", options.micro_batches, "Per iteration; --batch is the size of one")->capture_default_str();
   verb->add_option("--optimizer-states", options.optimizer_states, "SGD 0, momentum 1, Adam 2")->capture_default_str();
+  verb->add_option("--workers", options.workers, "Cluster file: part sizes follow its workers' speed and memory");
+  verb->add_option("--pass", options.pass, "training or forward: what work and bytes count")->capture_default_str();
+  verb->add_option("--work", options.work, "What is balanced: flop, macs, or roofline (FLOP or bytes, whichever limits)")
+      ->capture_default_str();
   verb->add_flag("--json", options.json, "Print JSON");
   verb->add_flag("--dot", options.dot, "Print a Graphviz graph");
+  verb->add_flag("--html", options.html, "Print a self-contained page with a picture");
   verb->callback([] { Run(options); });
 }
 

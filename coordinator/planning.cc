@@ -157,10 +157,10 @@ JobPlan PlanJob(const PlanRequest& request) {
   plan.spec.iterations =
       static_cast<double>(worker::TotalIterations(train.iterations(), train.epochs(), train_samples, train.batch()));
 
-  partitioner::PlanOptions options;
+  partitioner::CutOptions options;
   options.memory = MemoryOf(train);
   auto cut = [&](double memory) {
-    options.worker_memory_bytes = static_cast<std::int64_t>(std::min(memory, 9e18));
+    options.max_part_memory_bytes = static_cast<std::int64_t>(std::min(memory, 9e18));
     return partitioner::PlanParts(graph, options);
   };
   partitioner::PartPlan parts = cut(request.median_memory);

@@ -7,35 +7,48 @@
 #include <optional>
 #include <vector>
 
-#include "partitioner/cut/partition.h"
+#include "partitioner/cut/bottleneck.h"
+#include "partitioner/cut/limits.h"
+#include "partitioner/cut/objective.h"
 #include "partitioner/cut/units.h"
 
 namespace weir::partitioner {
 
 class DownSets {
  public:
-  static constexpr int kMaxUnits = 1000;
-  static constexpr int kMaxSets = 2000;
+  static constexpr int kMaxUnits = 2000;
+  static constexpr int kMaxSets = 20'000;
 
   // Enumerates; complete() is false where there are more than kMaxSets or units than kMaxUnits.
   explicit DownSets(const UnitGraph& graph);
   bool complete() const { return complete_; }
-  int size() const { return static_cast<int>(sets_.size()); }
-  // True where CutExactly takes a few ten milliseconds at most.
-  bool Affordable(int num_parts) const;
+  int size() const { return static_cast<int>(work_.size()); }
 
-  // Part by unit of a cheapest cut within `limits`, no part empty; nullopt where there is none. REQUIRES: complete().
-  std::optional<std::vector<int>> CutExactly(const Limits& limits, CutObjective objective) const;
+  struct Answer {
+    bool proven = false;                      // no cut within the limits is below the bound, or `part_of` is a cheapest one
+    std::optional<std::vector<int>> part_of;  // by unit, no part empty; below the bound
+  };
+  // Looks for a cut that costs less than `bound` (of the objective kVolume or kHops; int64's largest: any). Not proven where the
+  // search would take more than some tenths of a second: the nearer the bound, the less there is to search.
+  // REQUIRES: complete().
+  Answer CutBelow(std::int64_t bound, const Limits& limits, CutObjective objective) const;
+  // The same for kTime, in seconds. limits.max_work is not looked at.
+  Answer CutBelow(double seconds, const Limits& limits, const PartSpeeds& speeds) const;
 
  private:
-  using Bits = std::vector<std::uint64_t>;
-  static bool Has(const Bits& set, int unit) { return set[unit / 64] >> (unit % 64) & 1; }
-  std::int64_t Crossing(const Bits& inner, const Bits& outer, CutObjective objective) const;
+  const std::uint64_t* Set(int i) const { return words_.data() + static_cast<std::size_t>(i) * stride_; }
+  static bool Has(const std::uint64_t* set, int unit) { return set[unit / 64] >> (unit % 64) & 1; }
+  bool Nested(int inner, int outer) const;
+  Load LoadBetween(int inner, int outer) const;
+  std::int64_t Incoming(int inner, int outer) const;  // by volume
+  std::vector<int> Parts(const std::vector<std::vector<int>>& from, int num_parts) const;
 
   const UnitGraph& graph_;
   bool complete_ = false;
-  std::vector<Bits> sets_;          // by number of members, the empty set first, the whole last
-  std::vector<std::int64_t> work_;  // by set
+  std::size_t stride_ = 0;
+  std::vector<std::uint64_t> words_;  // by number of members, the empty set first, the whole last
+  std::vector<std::int64_t> work_;    // by set
+  std::vector<std::int64_t> alive_;   // by set: bytes of the tensors that are made inside and read outside
 };
 
 }  // namespace weir::partitioner

@@ -11,8 +11,8 @@ namespace weir::partitioner {
 namespace {
 
 constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max();
-constexpr int kRandomOrders = 8;
-constexpr int kMaxRandomUnits = 400;
+constexpr int kRandomOrders = 17;  // with the three others 20
+constexpr int kMaxRandomUnits = 2000;
 constexpr std::int64_t kMaxVolumeWork = 3'000'000;
 
 // The hop cost in O(k · n): the feasible beginnings of a part that ends at p form a window that only moves up, and the best of
@@ -66,22 +66,29 @@ std::optional<std::vector<int>> CutOrderByHops(const UnitGraph& graph, const std
 
 }  // namespace
 
+std::vector<std::int64_t> AliveBytes(const UnitGraph& graph, const std::vector<int>& order) {
+  const int n = graph.size();
+  std::vector<int> position(n);
+  for (int p = 0; p < n; ++p) position[order[p]] = p;
+  std::vector<std::int64_t> alive(n + 2, 0);
+  for (const auto& tensor : graph.tensors) {
+    int last = 0;
+    for (int reader : tensor.readers) last = std::max(last, position[reader]);
+    alive[position[tensor.producer] + 1] += tensor.capacity;
+    alive[last + 1] -= tensor.capacity;
+  }
+  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  alive.resize(n + 1);
+  return alive;
+}
+
 std::optional<std::vector<int>> CutOrder(const UnitGraph& graph, const std::vector<int>& order, const Limits& limits,
                                          CutObjective objective) {
   const int n = graph.size(), k = limits.num_parts;
   if (n < k) return std::nullopt;
   std::vector<int> position(n);
   for (int p = 0; p < n; ++p) position[order[p]] = p;
-  // Bytes alive across the boundary before position p: the hop cost of cutting there.
-  std::vector<std::int64_t> alive(n + 1, 0);
-  for (const auto& tensor : graph.tensors) {
-    int last = 0;
-    for (int reader : tensor.readers) last = std::max(last, position[reader]);
-    alive[position[tensor.producer] + 1] += tensor.capacity;
-    alive[last + 1 > n ? n : last + 1] -= tensor.capacity;
-  }
-  std::partial_sum(alive.begin(), alive.end(), alive.begin());
-
+  const std::vector<std::int64_t> alive = AliveBytes(graph, order);
   const bool volume = objective == CutObjective::kVolume && static_cast<std::int64_t>(n) * n / k < kMaxVolumeWork;
   if (!volume) return CutOrderByHops(graph, order, limits, alive);
   // cost[j][p]: least cost of the first p units in j parts; from[j][p]: where the last of them begins.
@@ -89,6 +96,7 @@ std::optional<std::vector<int>> CutOrder(const UnitGraph& graph, const std::vect
   std::vector<std::vector<int>> from(k + 1, std::vector<int>(n + 1, -1));
   cost[0][0] = 0;
   std::vector<int> seen(graph.tensors.size(), -1);
+  const std::int64_t largest_cap = *std::max_element(limits.max_work.begin(), limits.max_work.end());
   for (int begin = 0; begin < n; ++begin) {
     bool reachable = false;
     for (int j = 0; j < k; ++j) reachable = reachable || cost[j][begin] != kInfinite;
@@ -98,7 +106,7 @@ std::optional<std::vector<int>> CutOrder(const UnitGraph& graph, const std::vect
     for (int end = begin + 1; end <= n; ++end) {
       const auto& unit = graph.units[order[end - 1]];
       load.Add(unit);
-      if (load.work > limits.max_work) break;
+      if (load.work > largest_cap) break;
       for (int t : unit.reads) {
         if (seen[t] == begin || position[graph.tensors[t].producer] >= begin) continue;
         seen[t] = begin;
@@ -114,7 +122,7 @@ std::optional<std::vector<int>> CutOrder(const UnitGraph& graph, const std::vect
           from[j + 1][end] = begin;
         }
       }
-      if (!any) break;  // memory only grows
+      if (!any) break;  // work and memory only grow
     }
   }
   if (cost[k][n] == kInfinite) return std::nullopt;

@@ -3,13 +3,18 @@
 #ifndef WEIR_PARTITIONER_CUT_ORDER_DP_H_
 #define WEIR_PARTITIONER_CUT_ORDER_DP_H_
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "partitioner/cut/partition.h"
+#include "partitioner/cut/limits.h"
+#include "partitioner/cut/objective.h"
 #include "partitioner/cut/units.h"
 
 namespace weir::partitioner {
+
+// By position p: bytes of the tensors made before p and read at or after it, the hop cost of cutting there. Size n + 1.
+std::vector<std::int64_t> AliveBytes(const UnitGraph& graph, const std::vector<int>& order);
 
 // Part by unit, no part empty, every part within `limits`; nullopt where the order has no such cut.
 // Volume costs O(n · window), window = the units that fit one part; beyond kMaxVolumeWork steps the hop cost steers instead.

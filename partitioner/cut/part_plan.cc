@@ -75,17 +75,12 @@ std::vector<PartArc> PartArcs(const PartPlan& plan) {
   return out;
 }
 
-PartPlan PlanParts(const OperatorGraph& graph, const PlanOptions& options) {
-  WEIR_CHECK_GE(options.max_parts, 1);
-  CutOptions cut;
-  cut.max_part_memory_bytes = options.worker_memory_bytes;
-  cut.balance_slack = options.balance_slack;
-  cut.objective = options.objective;
-  cut.memory = options.memory;
+PartPlan PlanParts(const OperatorGraph& graph, CutOptions options, int max_parts) {
+  WEIR_CHECK_GE(max_parts, 1);
   Partition last;
-  for (int k = 1; k <= options.max_parts; ++k) {
-    cut.num_parts = k;
-    Partition partition = CutIntoParts(graph, cut);
+  for (int k = 1; k <= max_parts; ++k) {
+    options.num_parts = k;
+    Partition partition = CutIntoParts(graph, options);
     if (partition.status == Partition::Status::kOk) return Describe(graph, std::move(partition), options.memory);
     if (k == 1 || partition.reason.find("separable") == std::string::npos) last = std::move(partition);
   }

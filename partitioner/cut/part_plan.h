@@ -47,20 +47,12 @@ struct PartArc {
 };
 std::vector<PartArc> PartArcs(const PartPlan& plan);
 
-// REQUIRES: partition.status == kOk and it belongs to `graph`.
+// Always of a training pass, whatever Pass the cut went by. REQUIRES: partition.status == kOk and it belongs to `graph`.
 PartPlan Describe(const OperatorGraph& graph, Partition partition, const MemoryModel& memory);
 
-struct PlanOptions {
-  int max_parts = 8;
-  std::int64_t worker_memory_bytes = 0;  // of the median worker; 0: no limit, so one part
-  double balance_slack = 0.1;
-  CutObjective objective = CutObjective::kVolume;
-  MemoryModel memory;
-};
-
-// The least k <= max_parts whose every part fits. Where none does, status is kInfeasible and the reason names the part or
-// operator that is too large.
-PartPlan PlanParts(const OperatorGraph& graph, const PlanOptions& options);
+// The least k <= max_parts whose every part fits options.max_part_memory_bytes (k = 1 without a limit; options.num_parts is
+// ignored). Where none does, status is kInfeasible and the reason names the part or operator that is too large.
+PartPlan PlanParts(const OperatorGraph& graph, CutOptions options, int max_parts = 8);
 
 }  // namespace weir::partitioner
 

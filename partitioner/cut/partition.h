@@ -8,23 +8,29 @@
 #include <vector>
 
 #include "partitioner/cut/memory_model.h"
+#include "partitioner/cut/objective.h"
+#include "partitioner/cut/units.h"
 #include "partitioner/graph/operator_graph.h"
 
 namespace weir::partitioner {
 
-enum class CutObjective {
-  kVolume,  // a tensor is paid once for each foreign part that reads it: direct sends between any two workers
-  kHops,    // a tensor is paid at each part boundary it passes: neighbour-only sends
+// A worker that a part is meant for. Unequal workers: the part's share of the work follows `flops`.
+struct PartWorker {
+  double flops = 1;               // FLOP/s, > 0 (the unit of the graph's work a second)
+  std::int64_t memory_bytes = 0;  // 0: no limit
+  double bandwidth = 0;           // bytes/s, > 0 where the objective is kTime
 };
 
 struct CutOptions {
   int num_parts = 2;                       // >= 1
-  std::int64_t max_part_memory_bytes = 0;  // per part by the memory model; 0: no limit
-  // A part's FLOP may be up to (1 + balance_slack) / num_parts of the total; widened as far as the largest group of operators
-  // forces.
+  std::int64_t max_part_memory_bytes = 0;  // of every part, by the memory model; 0: no limit
+  // A part's work may be up to (1 + balance_slack) of its share of the total (equal, or by its worker's flops); widened as far as
+  // the largest group of operators forces. Not looked at by kTime.
   double balance_slack = 0.1;
   CutObjective objective = CutObjective::kVolume;
   MemoryModel memory;
+  Measure measure;
+  std::vector<PartWorker> workers;  // by part; empty: equal ones. REQUIRES: kTime has them
 };
 
 struct Partition {
@@ -35,19 +41,22 @@ struct Partition {
   Status status = Status::kOk;
   std::string reason;
   int num_parts = 0;
-  std::vector<int> part_of;    // by operator; no part is empty
-  std::int64_t cut_bytes = 0;  // by the objective, gradients included: bytes that cross in one forward + backward pass
-  double balance = 1;          // largest part's FLOP x num_parts / total FLOP; 1 = even
-  bool widened = false;        // the balance bound had to give way to the largest group of operators, or to memory
-  std::string method;          // which member of the portfolio won: "exact", "order-dp" or "flow"
-  bool optimal = false;        // no cut within the (possibly widened) window is cheaper: few enough down-sets to try them all
+  std::vector<int> part_of;      // by operator; no part is empty
+  std::int64_t cut_bytes = 0;    // by objective and pass (kTime: as kHops): bytes that cross in one micro-batch
+  double seconds = 0;            // kTime: of the slowest part, for one micro-batch
+  double balance = 1;            // the greatest ratio of a part's work to its share; 1 = even
+  bool widened = false;          // the balance bound had to give way to the largest group of operators, or to memory
+  std::string method;            // which member of the portfolio won: "exact", "order-dp" or "flow"
+  bool optimal = false;          // no cut within the (possibly widened) window is cheaper
+  std::int64_t lower_bound = 0;  // on cut_bytes within that window; 0: none known (kTime: always)
 };
 
 // REQUIRES: graph.Finalize() was called; num_parts >= 1.
 Partition CutIntoParts(const OperatorGraph& graph, const CutOptions& options);
 
-// Bytes that cross under `part_of`, by objective: 2 x bytes for tensors with gradient, else 1 x.
-std::int64_t CutBytes(const OperatorGraph& graph, const std::vector<int>& part_of, CutObjective objective);
+// Bytes that cross under `part_of`, by objective (kTime: as kHops): 2 x bytes for tensors with gradient in training, else 1 x.
+std::int64_t CutBytes(const OperatorGraph& graph, const std::vector<int>& part_of, CutObjective objective,
+                      Pass pass = Pass::kTraining);
 // "" where `part_of` is a valid partition as promised above, else what is wrong, in one line.
 std::string CheckPartition(const OperatorGraph& graph, const std::vector<int>& part_of, int num_parts);
 

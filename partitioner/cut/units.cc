@@ -50,6 +50,20 @@ std::vector<int> Components(const std::vector<std::vector<int>>& successors) {
   return component;
 }
 
+// Bytes an operator reads and writes: inputs, outputs, weights; three times as many where it goes backward too (gradients in and
+// out, the inputs again).
+std::int64_t TouchedBytes(const OperatorGraph& graph, const Operator& op, bool training) {
+  std::int64_t bytes = 0;
+  for (const auto* tensors : {&op.inputs, &op.outputs}) {
+    for (int t : *tensors) bytes = CheckedAdd(bytes, graph.tensors[t].bytes, op.name);
+  }
+  for (int p : op.parameters) {
+    const Parameter& parameter = graph.parameters[p];
+    bytes = CheckedAdd(bytes, CheckedMul(parameter.elements, DTypeSize(parameter.dtype), op.name), op.name);
+  }
+  return training ? CheckedMul(bytes, 3, op.name) : bytes;
+}
+
 }  // namespace
 
 std::int64_t WorkspaceBytes(const OperatorGraph& graph, const Operator& op) {
@@ -63,7 +77,7 @@ std::int64_t WorkspaceBytes(const OperatorGraph& graph, const Operator& op) {
   return bytes;
 }
 
-UnitGraph Contract(const OperatorGraph& graph, const MemoryModel& memory) {
+UnitGraph Contract(const OperatorGraph& graph, const MemoryModel& memory, Measure measure) {
   const int n = static_cast<int>(graph.operators.size());
   // Data arcs, and a ring through each group: whatever lies on a path between members is in their component.
   std::vector<std::vector<int>> successors(n);
@@ -106,12 +120,20 @@ UnitGraph Contract(const OperatorGraph& graph, const MemoryModel& memory) {
   UnitGraph out;
   out.units.resize(count);
   out.unit_of.resize(n);
-  const bool weightless = graph.TotalForwardFlop() + graph.TotalBackwardFlop() == 0;
+  const bool training = measure.pass == Pass::kTraining;
+  auto work_of = [&](const Operator& op) {
+    const std::int64_t flop = training ? CheckedAdd(op.forward_flop, op.backward_flop, op.name) : op.forward_flop;
+    if (graph.measured || measure.work == Work::kFlop) return flop;
+    return measure.work == Work::kMacs ? op.macs
+                                       : std::max(flop, CheckedMul(TouchedBytes(graph, op, training), kFlopPerByte, op.name));
+  };
+  const bool weightless =
+      std::all_of(graph.operators.begin(), graph.operators.end(), [&](const Operator& op) { return work_of(op) == 0; });
   for (int i = 0; i < n; ++i) {
     const Operator& op = graph.operators[i];
     UnitGraph::Unit& unit = out.units[out.unit_of[i] = number[component[i]]];
     unit.operators.push_back(i);
-    unit.work += weightless ? 1 : op.forward_flop + op.backward_flop;
+    unit.work = CheckedAdd(unit.work, weightless ? 1 : work_of(op), graph.name);
     unit.saved_bytes += op.saved_bytes;
     unit.workspace_bytes = std::max(unit.workspace_bytes, WorkspaceBytes(graph, op));
   }
@@ -130,7 +152,7 @@ UnitGraph Contract(const OperatorGraph& graph, const MemoryModel& memory) {
     readers.erase(contracted.producer);
     if (readers.empty()) continue;
     contracted.readers.assign(readers.begin(), readers.end());
-    contracted.capacity = CheckedMul(tensor.bytes, tensor.has_gradient ? 2 : 1, tensor.name);
+    contracted.capacity = CheckedMul(tensor.bytes, training && tensor.has_gradient ? 2 : 1, tensor.name);
     const int id = static_cast<int>(out.tensors.size());
     out.units[contracted.producer].writes.push_back(id);
     for (int reader : contracted.readers) {

@@ -54,7 +54,8 @@ struct Operator {
 
 struct OperatorGraph {
   std::string name;    // usually the file's name
-  std::string format;  // "onnx" or "torchscript"
+  std::string format;  // "onnx", "torchscript" or "profile"
+  bool measured = false;  // forward_flop and backward_flop are nanoseconds on the device of a profile
   std::int64_t batch = 1;
   std::vector<Operator> operators;
   std::vector<Tensor> tensors;

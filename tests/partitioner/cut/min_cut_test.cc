@@ -1,5 +1,7 @@
 #include "partitioner/cut/min_cut.h"
 
+#include "partitioner/cut/flow_network.h"
+
 #include <gtest/gtest.h>
 
 #include "tests/partitioner/cut/random_dags.h"
@@ -26,6 +28,33 @@ TEST(MinCutTest, MatchesBruteForceOnRandomGraphs) {
       ASSERT_TRUE(IsConvex(network, cut.on_source_side)) << g;
     }
   }
+}
+
+// Pins are added one by one to a network that keeps its flow; each solution must equal that of a network built anew.
+TEST(FlowNetworkTest, GoingOnFromAFlowEqualsStartingAnew) {
+  std::mt19937_64 rng(3);
+  int solved = 0;
+  for (int g = 0; g < 500; ++g) {
+    CutNetwork network = RandomNetwork(rng, g % 2 == 1);
+    if (network.pins.empty()) network.pins.assign(network.num_operators, Pin::kFree);
+    FlowNetwork flow(network);
+    ASSERT_EQ(flow.Solve(), MinCut::Status::kOptimal);
+    for (int round = 0; round < 6; ++round) {
+      const int op = Draw(rng, 0, network.num_operators - 1);
+      if (network.pins[op] != Pin::kFree) continue;
+      network.pins[op] = Draw(rng, 0, 1) ? Pin::kSource : Pin::kSink;
+      flow.AddPin(op, network.pins[op]);
+      const MinCut anew = FindMinCut(network);
+      ASSERT_EQ(flow.Solve(), anew.status) << g;
+      if (anew.status != MinCut::Status::kOptimal) break;
+      ++solved;
+      ASSERT_EQ(flow.value(), anew.value) << g;
+      for (Nearest nearest : {Nearest::kSource, Nearest::kSink}) {
+        ASSERT_EQ(flow.OnSourceSide(nearest), FindMinCut(network, nearest).on_source_side) << g;
+      }
+    }
+  }
+  EXPECT_GT(solved, 500);
 }
 
 // Negative control: without the infinite reverse arcs many cuts run backwards.
