@@ -39,6 +39,7 @@ int Run(int argc, char** argv) {
   AddDemo(app);
   AddExecutor(app);
   AddInspect(app);
+  AddProfile(app);
   AddJobVerbs(app);
   AddPartition(app);
   AddPolicy(app);

@@ -11,6 +11,7 @@
 #include "partitioner/cut/part_plan.h"
 #include "partitioner/cut/worker_plan.h"
 #include "partitioner/front_end.h"
+#include "partitioner/profile/time_table.h"
 
 namespace weir::cli {
 namespace {
@@ -22,7 +23,7 @@ struct Options {
   int parts = 0;
   int max_parts = 8, micro_batches = 1, optimizer_states = 1;
   double slack = 0.1;
-  std::string memory, objective = "volume", pass = "training", work = "flop", workers;
+  std::string memory, objective = "volume", pass = "training", work = "flop", workers, times;
   bool json = false, dot = false, html = false;
 };
 
@@ -111,7 +112,7 @@ std::string Heading(const OperatorGraph& graph, const PartPlan& plan, const Opti
                                 partition.num_parts == 1 ? "" : "s", FormatBytes(static_cast<double>(partition.cut_bytes)),
                                 options.objective == "time" ? "hops" : options.objective,
                                 options.pass == "forward" ? "forward only" : "gradients included");
-  if (options.objective == "time") out += fmt::format("slowest part {}, ", FormatSeconds(partition.seconds));
+  if (options.objective == "time") out += fmt::format("slowest part {:.3f} ms, ", partition.seconds * 1e3);
   out +=
       fmt::format("balance {:.2f}{}, by {}", partition.balance, partition.widened ? " (beyond the slack)" : "", partition.method);
   if (partition.num_parts == 1) return out;
@@ -126,7 +127,7 @@ void PrintTable(const OperatorGraph& graph, const PartPlan& plan, const Options&
   std::printf("%4s %10s %12s %12s %12s %12s%s\n", "part", "operators", fmt::format("{} fwd", unit).c_str(),
               fmt::format("{} bwd", unit).c_str(), "parameters", "memory", to.worker_of.empty() ? "" : "  worker");
   auto work = [&](std::int64_t value) {
-    return graph.measured ? FormatSeconds(static_cast<double>(value) * 1e-9) : FormatCount(static_cast<double>(value));
+    return graph.measured ? fmt::format("{:.3f} ms", static_cast<double>(value) * 1e-6) : FormatCount(static_cast<double>(value));
   };
   for (std::size_t p = 0; p < plan.parts.size(); ++p) {
     const PartSummary& part = plan.parts[p];
@@ -188,7 +189,14 @@ void Run(const Options& options) {
   if (options.micro_batches < 1) throw Invalid("--micro-batches must be >= 1, got {}", options.micro_batches);
   if (options.optimizer_states < 0) throw Invalid("--optimizer-states must be >= 0, got {}", options.optimizer_states);
   if (!(options.slack >= 0)) throw Invalid("--slack must be >= 0, got {}", options.slack);
-  const OperatorGraph graph = LoadModel(options.model.path, options.model.ToLoadOptions());
+  OperatorGraph graph = LoadModel(options.model.path, options.model.ToLoadOptions());
+  if (!options.times.empty()) {
+    if (graph.measured) throw Invalid("{}: is a profile and has its own times: leave out --times", options.model.path);
+    const TimeTable table = ReadTimeTable(options.times);
+    std::vector<OperatorSeconds> seconds = table.Predict(graph);
+    for (OperatorSeconds& t : seconds) t = {t.forward * table.overhead(), t.backward * table.overhead()};
+    graph = WithTimes(std::move(graph), seconds);
+  }
   cut.memory = {options.micro_batches, options.optimizer_states};
   cut.max_part_memory_bytes = memory;
   cut.balance_slack = options.slack;
@@ -236,6 +244,7 @@ void AddPartition(CLI::App& app) {
   verb->add_option("--micro-batches", options.micro_batches, "Per iteration; --batch is the size of one")->capture_default_str();
   verb->add_option("--optimizer-states", options.optimizer_states, "SGD 0, momentum 1, Adam 2")->capture_default_str();
   verb->add_option("--workers", options.workers, "Cluster file: part sizes follow its workers' speed and memory");
+  verb->add_option("--times", options.times, "Table of weir profile: parts are balanced by predicted time");
   verb->add_option("--pass", options.pass, "training or forward: what work and bytes count")->capture_default_str();
   verb->add_option("--work", options.work, "What is balanced: flop, macs, or roofline (FLOP or bytes, whichever limits)")
       ->capture_default_str();

@@ -24,6 +24,7 @@ void AddCoordinator(CLI::App& app);
 void AddDemo(CLI::App& app);
 void AddExecutor(CLI::App& app);
 void AddInspect(CLI::App& app);
+void AddProfile(CLI::App& app);
 void AddJobVerbs(CLI::App& app);
 void AddPartition(CLI::App& app);
 void AddPolicy(CLI::App& app);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports the demo models (8x8 grey images, 10 classes) to models/ as ONNX and TorchScript, with seeded initial weights.
+"""Exports the demo models (8x8 grey images, 10 classes; one of text) to models/ as ONNX and TorchScript, with seeded initial weights.
 
     python3 scripts/export_models.py [FOLDER]
 
@@ -115,14 +115,99 @@ class Attention(nn.Module):
         return self.head(self.norm(self.blocks(tokens)).mean(dim=1))
 
 
+class Rows(nn.Module):
+    """The eight rows of an image as a sequence: a bidirectional LSTM, then a GRU whose last state is classified."""
+
+    def __init__(self, hidden=48):
+        super().__init__()
+        self.lstm = nn.LSTM(8, hidden, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(2 * hidden, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, CLASSES)
+
+    def forward(self, x):
+        y, _ = self.lstm(x.squeeze(1))
+        y, _ = self.gru(y)
+        return self.head(y[:, -1])
+
+
+class UNet(nn.Module):
+    """Two levels down and up with skips: once by transposed convolution, once by bilinear upsampling. Classified by the mean."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.down1 = conv_bn_relu(1, width)
+        self.down2 = conv_bn_relu(width, 2 * width)
+        self.bottom = conv_bn_relu(2 * width, 4 * width)
+        self.pool = nn.MaxPool2d(2)
+        self.up2 = nn.ConvTranspose2d(4 * width, 2 * width, 2, 2)
+        self.join2 = conv_bn_relu(4 * width, 2 * width)
+        self.up1 = nn.Upsample(scale_factor=2.0, mode="bilinear", align_corners=False)
+        self.join1 = conv_bn_relu(3 * width, width)
+        self.segment = nn.Conv2d(width, CLASSES, 1)
+
+    def forward(self, x):
+        a = self.down1(x)
+        b = self.down2(self.pool(a))
+        c = self.bottom(self.pool(b))
+        b = self.join2(torch.cat([self.up2(c), b], 1))
+        a = self.join1(torch.cat([self.up1(b), a], 1))
+        return self.segment(a).mean(dim=[2, 3])
+
+
+class TextTransformer(nn.Module):
+    """Next character: 4 blocks over 64 characters of 128, causal, input and output embedding tied."""
+
+    def __init__(self, length=64, vocabulary=128, dim=64):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, dim)
+        nn.init.normal_(self.embed.weight, std=0.05)
+        self.position = nn.Parameter(torch.randn(1, length, dim) * 0.02)
+        self.blocks = nn.ModuleList([CausalBlock(length, dim, 4) for _ in range(4)])
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, tokens):
+        x = self.embed(tokens) + self.position
+        for block in self.blocks:
+            x = block(x)
+        return torch.matmul(self.norm(x), self.embed.weight.t())
+
+
+class CausalBlock(nn.Module):
+    def __init__(self, length, dim, heads):
+        super().__init__()
+        self.length, self.dim, self.heads, self.scale = length, dim, heads, (dim // heads) ** -0.5
+        self.norm1 = nn.LayerNorm(dim)
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.project = nn.Linear(dim, dim)
+        self.norm2 = nn.LayerNorm(dim)
+        self.expand = nn.Linear(dim, 4 * dim)
+        self.gelu = nn.GELU()
+        self.shrink = nn.Linear(4 * dim, dim)
+        self.register_buffer("mask", torch.full((length, length), float("-inf")).triu(1))
+
+    def heads_of(self, x):
+        return x.reshape(-1, self.length, self.heads, self.dim // self.heads).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        scores = torch.matmul(self.heads_of(q), self.heads_of(k).transpose(2, 3)) * self.scale + self.mask
+        y = torch.matmul(torch.softmax(scores, dim=-1), self.heads_of(v)).transpose(1, 2).reshape(-1, self.length, self.dim)
+        x = x + self.project(y)
+        return x + self.shrink(self.gelu(self.expand(self.norm2(x))))
+
+
 def export_onnx(model, path):
+    example = torch.zeros([2] + INPUT)
+    if isinstance(model, TextTransformer):
+        example = torch.zeros([2, 64], dtype=torch.long)
     torch.onnx.export(
-        model, torch.zeros([2] + INPUT), path, opset_version=17, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
+        model, example, path, opset_version=17, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
         input_names=["input"], output_names=["logits"], dynamic_axes={"input": {0: "batch"}, "logits": {0: "batch"}})
 
 
 def export_torchscript(model, path):
-    torch.jit.save(torch.jit.script(model), path + ".full", _extra_files={"weir.json": '{"input": [1, 8, 8]}'})
+    shape = '{"input": [64]}' if isinstance(model, TextTransformer) else '{"input": [1, 8, 8]}'
+    torch.jit.save(torch.jit.script(model), path + ".full", _extra_files={"weir.json": shape})
     # Without the source positions (paths of the machine that exported) and with fixed dates.
     with zipfile.ZipFile(path + ".full") as source, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as target:
         for name in source.namelist():
@@ -151,8 +236,11 @@ def main():
         ("attention_ts.pt", Attention),
         ("wide_cnn_ts.pt", lambda: Cnn(32, 128, 256, 256)),
     ]
-    for seed, (name, build) in enumerate(models):
-        torch.manual_seed(1000 + seed)
+    # One seed for both forms: their weights are equal, which the tests rely on.
+    for seed, (name, build) in enumerate([("lstm", Rows), ("unet", UNet), ("transformer", TextTransformer)]):
+        models += [(name + ".onnx", build, 1100 + seed), (name + "_ts.pt", build, 1100 + seed)]
+    for index, (name, build, *seed) in enumerate(models):
+        torch.manual_seed(seed[0] if seed else 1000 + index)
         model = build().train()
         path = os.path.join(folder, name)
         (export_onnx if name.endswith(".onnx") else export_torchscript)(model, path)

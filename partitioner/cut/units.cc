@@ -50,20 +50,6 @@ std::vector<int> Components(const std::vector<std::vector<int>>& successors) {
   return component;
 }
 
-// Bytes an operator reads and writes: inputs, outputs, weights; three times as many where it goes backward too (gradients in and
-// out, the inputs again).
-std::int64_t TouchedBytes(const OperatorGraph& graph, const Operator& op, bool training) {
-  std::int64_t bytes = 0;
-  for (const auto* tensors : {&op.inputs, &op.outputs}) {
-    for (int t : *tensors) bytes = CheckedAdd(bytes, graph.tensors[t].bytes, op.name);
-  }
-  for (int p : op.parameters) {
-    const Parameter& parameter = graph.parameters[p];
-    bytes = CheckedAdd(bytes, CheckedMul(parameter.elements, DTypeSize(parameter.dtype), op.name), op.name);
-  }
-  return training ? CheckedMul(bytes, 3, op.name) : bytes;
-}
-
 }  // namespace
 
 std::int64_t WorkspaceBytes(const OperatorGraph& graph, const Operator& op) {
@@ -124,8 +110,9 @@ UnitGraph Contract(const OperatorGraph& graph, const MemoryModel& memory, Measur
   auto work_of = [&](const Operator& op) {
     const std::int64_t flop = training ? CheckedAdd(op.forward_flop, op.backward_flop, op.name) : op.forward_flop;
     if (graph.measured || measure.work == Work::kFlop) return flop;
-    return measure.work == Work::kMacs ? op.macs
-                                       : std::max(flop, CheckedMul(TouchedBytes(graph, op, training), kFlopPerByte, op.name));
+    return measure.work == Work::kMacs
+               ? op.macs
+               : std::max(flop, CheckedMul(TouchedBytes(graph, op), (training ? 3 : 1) * kFlopPerByte, op.name));
   };
   const bool weightless =
       std::all_of(graph.operators.begin(), graph.operators.end(), [&](const Operator& op) { return work_of(op) == 0; });

@@ -43,7 +43,7 @@ enum class Pass {
 enum class Work {
   kFlop,      // of the pass, elementwise work included
   kMacs,      // forward multiply-adds: convolutions and matrix products only
-  kRoofline,  // the greater of FLOP and kFlopPerByte x (bytes of inputs, outputs and weights): what limits the operator
+  kRoofline,  // the greater of FLOP and kFlopPerByte x TouchedBytes (3 x in training): what limits the operator
 };
 inline constexpr std::int64_t kFlopPerByte = 20;  // of an edge GPU: 10 TFLOP/s at 500 GB/s
 struct Measure {

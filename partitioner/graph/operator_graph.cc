@@ -53,6 +53,18 @@ std::int64_t DTypeSize(DType type) {
   }
 }
 
+std::int64_t TouchedBytes(const OperatorGraph& graph, const Operator& op) {
+  std::int64_t bytes = 0;
+  for (const auto* tensors : {&op.inputs, &op.outputs}) {
+    for (int t : *tensors) bytes = CheckedAdd(bytes, graph.tensors[t].bytes, op.name);
+  }
+  for (int p : op.parameters) {
+    const Parameter& parameter = graph.parameters[p];
+    bytes = CheckedAdd(bytes, CheckedMul(parameter.elements, DTypeSize(parameter.dtype), op.name), op.name);
+  }
+  return bytes;
+}
+
 std::int64_t CheckedMul(std::int64_t a, std::int64_t b, std::string_view what) {
   std::int64_t result = 0;
   if (__builtin_mul_overflow(a, b, &result)) throw Invalid("{}: count overflows 64 bits ({} x {})", what, a, b);

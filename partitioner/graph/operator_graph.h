@@ -53,8 +53,8 @@ struct Operator {
 };
 
 struct OperatorGraph {
-  std::string name;    // usually the file's name
-  std::string format;  // "onnx", "torchscript" or "profile"
+  std::string name;       // usually the file's name
+  std::string format;     // "onnx", "torchscript" or "profile"
   bool measured = false;  // forward_flop and backward_flop are nanoseconds on the device of a profile
   std::int64_t batch = 1;
   std::vector<Operator> operators;
@@ -79,6 +79,9 @@ struct OperatorGraph {
   // ContentHash of ToText(): two processes that read the same file agree on it.
   std::string Fingerprint() const;
 };
+
+// Bytes of the operator's inputs, outputs and weights: what its forward pass reads and writes.
+std::int64_t TouchedBytes(const OperatorGraph& graph, const Operator& op);
 
 // a·b and a+b, or Error(kInvalid) "<what>: count overflows 64 bits".
 std::int64_t CheckedMul(std::int64_t a, std::int64_t b, std::string_view what);

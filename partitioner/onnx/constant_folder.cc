@@ -266,7 +266,16 @@ std::optional<OnnxData> Fold(const OnnxNode& node, const std::vector<const OnnxD
     return IsInteger(dtype) ? pick([](const OnnxData& d) { return d.Ints(); }) : std::optional<OnnxData>();
   }
   if (op == "Concat") {
-    if (!IsInteger(dtype) || shape.size() != 1) return std::nullopt;
+    if (shape.size() != 1) return std::nullopt;
+    if (IsReal(dtype)) {  // scales
+      std::vector<double> out;
+      for (const OnnxData* input : inputs) {
+        const auto values = input->Reals();
+        out.insert(out.end(), values.begin(), values.end());
+      }
+      return Make(out, shape, dtype);
+    }
+    if (!IsInteger(dtype)) return std::nullopt;
     std::vector<std::int64_t> out;
     for (const OnnxData* input : inputs) {
       const auto values = input->Ints();

@@ -3,6 +3,8 @@
 #include <map>
 #include <numeric>
 
+#include "partitioner/onnx/einsum.h"
+
 namespace weir::partitioner {
 namespace {
 
@@ -41,6 +43,14 @@ const std::map<std::string, int>& FlopPerElement() {
                                                             {"Selu", 5},
                                                             {"Celu", 5},
                                                             {"Softplus", 8},
+                                                            {"Softsign", 3},
+                                                            {"ThresholdedRelu", 1},
+                                                            {"Swish", 5},
+                                                            {"Sin", 4},
+                                                            {"Cos", 4},
+                                                            {"Tan", 8},
+                                                            {"RotaryEmbedding", 6},
+                                                            {"RMSNormalization", 6},
                                                             {"Mish", 12},
                                                             {"Softmax", 6},
                                                             {"LogSoftmax", 6},
@@ -74,6 +84,10 @@ class Costing {
       Product(Mul(out, node_.Int("transA", 0) ? a[0] : a[1]), Has(2) ? out : 0, 0, 1);
     } else if (op == "MatMul") {
       Product(Mul(out, ShapeAt(0).back()), 0, 0, 1);
+    } else if (op == "Einsum") {
+      EinsumProduct();
+    } else if (op == "Attention") {
+      AttentionProducts();
     } else if (op == "LSTM" || op == "GRU" || op == "RNN") {
       Recurrent(op == "LSTM" ? 4 : op == "GRU" ? 3 : 1);
     } else if (op == "MaxPool" || op == "AveragePool" || op == "LpPool") {
@@ -125,6 +139,41 @@ class Costing {
     if (Gradient(a)) Save(b);
   }
 
+  // Two inputs with a label summed over: a product of all labels' sizes. Else elementwise.
+  void EinsumProduct() {
+    const auto einsum = ParseEinsum(node_.String("equation", ""));
+    if (!einsum) return;
+    std::vector<Shape> shapes;
+    for (std::size_t i = 0; i < node_.inputs.size(); ++i) shapes.push_back(ShapeAt(i));
+    const auto sizes = EinsumSizes(*einsum, shapes);
+    if (!sizes) return;
+    std::int64_t all = 1;
+    bool summed = false;
+    for (const auto& [label, size] : *sizes) {
+      all = Mul(all, size);
+      summed = summed || einsum->result.find(label) == std::string::npos;
+    }
+    if (summed && shapes.size() == 2) return Product(all, 0, 0, 1);
+    Elementwise(all, all);
+    for (std::size_t i = 0; i < shapes.size() && shapes.size() > 1; ++i) Save(i);
+  }
+
+  // Q K^T and the weighted sum of V, both kept for the backward pass with the weights.
+  void AttentionProducts() {
+    const Shape &q = ShapeAt(0), &k = ShapeAt(1);
+    const bool joined = q.size() == 3;
+    const std::int64_t heads = joined ? node_.Int("q_num_heads", 1) : q[1], rows = joined ? q[1] : q[2],
+                       columns = joined ? k[1] : k[2];
+    const std::int64_t size = joined ? q[2] / heads : q[3],
+                       value_size = joined ? Elements(node_.outputs[0]) / (q[0] * rows * heads) : ShapeAt(2)[3];
+    const std::int64_t scores = Mul(Mul(Mul(q[0], heads), rows), columns);
+    cost_.macs = Mul(scores, CheckedAdd(size, value_size, what_));
+    cost_.forward_flop = CheckedAdd(Mul(cost_.macs, 2), Mul(scores, 6), what_);
+    if (Gradient(0) || Gradient(1) || Gradient(2)) cost_.backward_flop = CheckedAdd(Mul(cost_.macs, 4), Mul(scores, 6), what_);
+    for (std::size_t i = 0; i < 3; ++i) Save(i);
+    cost_.extra_bytes = Mul(scores, 4);
+  }
+
   void Recurrent(std::int64_t gates) {
     const Shape &x = ShapeAt(0), &r = ShapeAt(2);
     const std::int64_t rows = Mul(Mul(x[0], x[1]), r[0]);
@@ -148,14 +197,15 @@ class Costing {
     const bool chain = op == "Sum" || op == "Mean" || op == "Max" || op == "Min";
     cost_.forward_flop = Mul(Mul(flop, out), chain ? std::max(1, operands - 1) : 1);
     if (gradients == 0) return;
-    if (op == "BatchNormalization" || op == "LayerNormalization" || op == "InstanceNormalization" || op == "GroupNormalization") {
+    if (op == "BatchNormalization" || op == "LayerNormalization" || op == "InstanceNormalization" || op == "GroupNormalization" ||
+        op == "RMSNormalization") {
       cost_.backward_flop = Mul(2, cost_.forward_flop);
       Save(0);
       const Shape& x = ShapeAt(0);
       // Mean and deviation: by channel, or by row of the normalised axes.
       std::int64_t statistics = x.size() > 1 ? x[1] : 1;
       if (op == "InstanceNormalization") statistics = Mul(x[0], statistics);
-      if (op == "LayerNormalization") statistics = x.back() > 0 ? out / x.back() : 0;
+      if (op == "LayerNormalization" || op == "RMSNormalization") statistics = x.back() > 0 ? out / x.back() : 0;
       cost_.extra_bytes = Mul(statistics, 8);
       return;
     }

@@ -48,11 +48,7 @@ class Normaliser {
  public:
   Normaliser(RawModel raw, std::string name, const LoadOptions& options)
       : raw_(std::move(raw)), name_(std::move(name)), options_(options) {
-    for (const RawNode& node : raw_.nodes) {
-      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-        if (!node.inputs[i].empty()) readers_[node.inputs[i]].push_back({&node, i});
-      }
-    }
+    IndexReaders(raw_.nodes);
   }
 
   OnnxModel Run() {
@@ -74,6 +70,19 @@ class Normaliser {
     const RawNode* node;
     std::size_t input;
   };
+
+  // Branches of an If count as readers themselves: the If may vanish.
+  void IndexReaders(const std::vector<RawNode>& nodes) {
+    for (const RawNode& node : nodes) {
+      const bool branches = node.branches[0] || node.branches[1];
+      for (std::size_t i = 0; i < (branches ? std::min<std::size_t>(1, node.inputs.size()) : node.inputs.size()); ++i) {
+        if (!node.inputs[i].empty()) readers_[node.inputs[i]].push_back({&node, i});
+      }
+      for (const auto& branch : node.branches) {
+        if (branch) IndexReaders(branch->nodes);
+      }
+    }
+  }
 
   // ---- inputs ----
 
@@ -223,6 +232,7 @@ class Normaliser {
       if (it != pass->alias.end()) value = it->second;
     }
     const std::string where = Where(raw);
+    if (TakeBranch(raw, names, where, batch, reference, pass)) return;
     node.opaque = !HasShapeRule(node.domain, node.op_type);
     std::vector<RuleInput> inputs;
     std::vector<const OnnxData*> data;
@@ -312,6 +322,38 @@ class Normaliser {
       if (!raw.outputs[i].empty()) pass->values[raw.outputs[i]] = {types[i], nullptr, Origin::kComputed};
     }
     pass->kept.push_back({std::move(node), std::move(names), raw.outputs});
+  }
+
+  // An If whose condition is constant: the branch that is taken stands in its place.
+  bool TakeBranch(const RawNode& raw, const std::vector<std::string>& names, const std::string& where, std::int64_t batch,
+                  const Pass* reference, Pass* pass) {
+    if (!raw.branches[0] || !raw.branches[1] || names.empty() || names[0].empty()) return false;
+    const Value& condition = pass->values.at(names[0]);
+    if (!condition.data || condition.data->elements() != 1) return false;
+    const double taken = condition.data->fill ? *condition.data->fill : condition.data->Reals().at(0);
+    const RawBranch& branch = *raw.branches[taken != 0 ? 0 : 1];
+    if (branch.outputs.size() != raw.outputs.size()) {
+      throw Invalid("{}: a branch has {} outputs, expected {}", where, branch.outputs.size(), raw.outputs.size());
+    }
+    for (const RawNode& inner : branch.nodes) {
+      for (const std::string& value : inner.inputs) {
+        if (!value.empty() && !pass->values.count(value))
+          throw Invalid("{}: node '{}' reads '{}', which nothing before it produces", where, inner.name, value);
+      }
+      Visit(inner, batch, reference, pass);
+    }
+    for (std::size_t i = 0; i < raw.outputs.size(); ++i) {
+      if (!raw.outputs[i].empty() && !pass->values.count(branch.outputs[i]))
+        throw Invalid("{}: output '{}' of a branch is produced by nothing", where, branch.outputs[i]);
+      RawNode identity;
+      identity.name = raw.name + "/" + std::to_string(i);
+      identity.op_type = "Identity";
+      identity.opset = raw.opset;
+      identity.inputs = {branch.outputs[i]};
+      identity.outputs = {raw.outputs[i]};
+      if (!raw.outputs[i].empty()) Visit(identity, batch, reference, pass);
+    }
+    return true;
   }
 
   static std::shared_ptr<const OnnxData> ConstantData(const OnnxNode& node, const TypedShape& type) {

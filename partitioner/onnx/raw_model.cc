@@ -61,7 +61,7 @@ class Reader {
     }
     for (const auto& output : graph.output()) model_.outputs.push_back(output.name());
     if (model_.outputs.empty()) throw Invalid("{}: the model has no outputs", name_);
-    for (auto& node : *graph.mutable_node()) AddNode(node, opsets, 0);
+    for (auto& node : *graph.mutable_node()) AddNode(node, opsets, 0, &model_.nodes);
     Sort();
     return std::move(model_);
   }
@@ -150,11 +150,11 @@ class Reader {
     for (const auto& output : graph.output()) read(output.name());
   }
 
-  void AddNode(weir_onnx::NodeProto& proto, const std::map<std::string, int>& opsets, int depth) {
-    if (static_cast<int>(model_.nodes.size()) >= kMaxNodes) throw Invalid("{}: more than {} nodes", name_, kMaxNodes);
+  void AddNode(weir_onnx::NodeProto& proto, const std::map<std::string, int>& opsets, int depth, std::vector<RawNode>* to) {
+    if (++num_nodes_ > kMaxNodes) throw Invalid("{}: more than {} nodes", name_, kMaxNodes);
     auto function = functions_.find({proto.domain(), proto.op_type()});
     if (function != functions_.end()) {
-      Inline(proto, *function->second, depth);
+      Inline(proto, *function->second, depth, to);
       return;
     }
     RawNode node;
@@ -173,12 +173,58 @@ class Reader {
       for (const auto& g : attribute.graphs()) Captures(g, {}, &captured);
       node.attributes[attribute.name()] = Attribute(attribute, where);
     }
+    if (node.domain.empty() && node.op_type == "If") {
+      for (auto& attribute : *proto.mutable_attribute()) {
+        const bool then = attribute.name() == "then_branch";
+        if ((then || attribute.name() == "else_branch") && attribute.has_g()) {
+          node.branches[then ? 0 : 1] = Branch(*attribute.mutable_g(), opsets, depth);
+        }
+      }
+    }
     node.inputs.insert(node.inputs.end(), captured.begin(), captured.end());
-    model_.nodes.push_back(std::move(node));
+    to->push_back(std::move(node));
+  }
+
+  std::shared_ptr<const RawBranch> Branch(weir_onnx::GraphProto& graph, const std::map<std::string, int>& opsets, int depth) {
+    if (depth >= kMaxFunctionDepth) throw Invalid("{}: graph '{}' nests deeper than {}", name_, graph.name(), kMaxFunctionDepth);
+    const std::string prefix = fmt::format("{}#{}/", graph.name().empty() ? "branch" : graph.name(), num_calls_++);
+    std::set<std::string> inner;
+    for (const auto& tensor : graph.initializer()) inner.insert(tensor.name());
+    for (const auto& node : graph.node()) inner.insert(node.output().begin(), node.output().end());
+    inner.erase("");
+    RenameInside(graph, inner, prefix);
+    auto branch = std::make_shared<RawBranch>();
+    for (auto& tensor : *graph.mutable_initializer()) {
+      model_.initializers[tensor.name()] =
+          DecodeTensor(tensor, fmt::format("{}: initialiser '{}'", name_, tensor.name()), folder_);
+    }
+    for (auto& node : *graph.mutable_node()) {
+      node.set_name(prefix + node.name());
+      AddNode(node, opsets, depth + 1, &branch->nodes);
+    }
+    for (const auto& output : graph.output()) branch->outputs.push_back(output.name());
+    return branch;
+  }
+
+  // Gives the names in `names` a prefix wherever the graph, or a graph inside it, uses them.
+  static void RenameInside(weir_onnx::GraphProto& graph, const std::set<std::string>& names, const std::string& prefix) {
+    auto rename = [&](std::string* value) {
+      if (names.count(*value)) *value = prefix + *value;
+    };
+    for (auto& tensor : *graph.mutable_initializer()) rename(tensor.mutable_name());
+    for (auto& output : *graph.mutable_output()) rename(output.mutable_name());
+    for (auto& node : *graph.mutable_node()) {
+      for (std::string& value : *node.mutable_input()) rename(&value);
+      for (std::string& value : *node.mutable_output()) rename(&value);
+      for (auto& attribute : *node.mutable_attribute()) {
+        if (attribute.has_g()) RenameInside(*attribute.mutable_g(), names, prefix);
+        for (auto& g : *attribute.mutable_graphs()) RenameInside(g, names, prefix);
+      }
+    }
   }
 
   // Replaces a call of a model-local function by its body, with fresh names.
-  void Inline(const weir_onnx::NodeProto& call, const weir_onnx::FunctionProto& function, int depth) {
+  void Inline(const weir_onnx::NodeProto& call, const weir_onnx::FunctionProto& function, int depth, std::vector<RawNode>* to) {
     if (depth >= kMaxFunctionDepth)
       throw Invalid("{}: function '{}' nests deeper than {}", name_, function.name(), kMaxFunctionDepth);
     const std::string prefix = fmt::format("{}#{}/", function.name(), num_calls_++);
@@ -214,7 +260,7 @@ class Reader {
           attribute.set_name(attribute_name);
         }
       }
-      AddNode(node, opsets, depth + 1);
+      AddNode(node, opsets, depth + 1, to);
     }
   }
 
@@ -305,6 +351,7 @@ class Reader {
   RawModel model_;
   std::map<std::pair<std::string, std::string>, const weir_onnx::FunctionProto*> functions_;
   int num_calls_ = 0;
+  int num_nodes_ = 0;
 };
 
 }  // namespace

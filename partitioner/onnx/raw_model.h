@@ -12,12 +12,22 @@
 
 namespace weir::partitioner {
 
+struct RawBranch;
+
 struct RawNode {
   std::string name, op_type, domain;
   int opset = 0;
   std::map<std::string, OnnxAttribute> attributes;
   std::vector<std::string> inputs;   // "" = left out; values captured by inner graphs (If, Loop) are appended
   std::vector<std::string> outputs;  // "" = not wanted
+  // Of an If: then, else. The normaliser puts one in the node's place where the condition is constant.
+  std::shared_ptr<const RawBranch> branches[2];
+};
+
+// A branch of an If, its inner names made unique. Its initialisers are among the model's.
+struct RawBranch {
+  std::vector<RawNode> nodes;
+  std::vector<std::string> outputs;
 };
 
 struct RawInput {

@@ -2,67 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 
 #include "env/core/error.h"
+#include "partitioner/onnx/shape_context.h"
 #include "partitioner/onnx/tensor_reader.h"
 
 namespace weir::partitioner {
-namespace {
 
-using Shape = std::vector<std::int64_t>;
-
-// What a rule sees: the node, its inputs' types, and where to put the outputs'.
-class Context {
- public:
-  Context(const OnnxNode& n, const std::vector<RuleInput>& in, const std::string& w)
-      : node(n), inputs(in), outputs(n.outputs.size()), where(w) {}
-
-  const OnnxNode& node;
-  const std::vector<RuleInput>& inputs;
-  std::vector<TypedShape> outputs;
-  const std::string& where;
-
-  template <typename... Args>
-  [[noreturn]] void Fail(fmt::format_string<Args...> format, Args&&... args) const {
-    throw Invalid("{}: {}", where, fmt::format(format, std::forward<Args>(args)...));
-  }
-  bool Has(std::size_t i) const { return i < inputs.size() && inputs[i].present; }
-  const Shape& In(std::size_t i) const {
-    if (!Has(i)) Fail("input {} is missing", i);
-    return *inputs[i].type.shape;
-  }
-  DType Type(std::size_t i) const {
-    if (!Has(i)) Fail("input {} is missing", i);
-    return inputs[i].type.dtype;
-  }
-  std::int64_t Rank(std::size_t i) const { return static_cast<std::int64_t>(In(i).size()); }
-  void Out(std::size_t i, Shape shape, DType dtype) {
-    if (i >= outputs.size()) return;
-    outputs[i] = {dtype, std::move(shape)};
-  }
-  void Out(Shape shape) { Out(0, std::move(shape), Type(0)); }
-  std::int64_t Axis(std::int64_t axis, std::int64_t rank) const {
-    if (axis < -rank || axis >= rank) Fail("axis {} is out of range for rank {}", axis, rank);
-    return axis < 0 ? axis + rank : axis;
-  }
-  // Integers from input i (newer opsets) or an attribute (older ones). nullopt: neither is there, or the input isn't constant.
-  std::optional<Shape> Integers(std::size_t i, const char* attribute) const {
-    if (Has(i)) {
-      if (!inputs[i].data) return std::nullopt;
-      return inputs[i].data->Ints();
-    }
-    if (node.Find(attribute)) return node.Ints(attribute);
-    return std::nullopt;
-  }
-  // True where input i is given but not known before run time: the output's shape is unknown then.
-  bool Dynamic(std::size_t i) const { return Has(i) && !inputs[i].data; }
-};
-
-using Rule = std::function<void(Context&)>;
-
-Shape Broadcast(const Context& c, const Shape& a, const Shape& b) {
+Shape Broadcast(const ShapeContext& c, const Shape& a, const Shape& b) {
   Shape out(std::max(a.size(), b.size()));
   for (std::size_t d = 0; d < out.size(); ++d) {
     const std::int64_t x = d < a.size() ? a[a.size() - 1 - d] : 1, y = d < b.size() ? b[b.size() - 1 - d] : 1;
@@ -71,6 +19,11 @@ Shape Broadcast(const Context& c, const Shape& a, const Shape& b) {
   }
   return out;
 }
+
+namespace {
+
+using Context = ShapeContext;
+using Rule = ShapeRule;
 
 void Same(Context& c) {
   c.Out(c.In(0));
@@ -448,7 +401,7 @@ void Pad(Context& c) {
   if (c.Dynamic(1) || c.Dynamic(3)) return;
   const auto pads = c.Integers(1, "pads");
   if (!pads) c.Fail("no pads");
-  Shape axes = c.Integers(3, "axes_").value_or(Shape());
+  Shape axes = c.Integers(3, "no attribute").value_or(Shape());
   if (axes.empty()) {
     for (std::size_t d = 0; d < out.size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
   }
@@ -607,6 +560,12 @@ const std::map<std::string, Rule>& Rules() {
                            "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"}) {
       (*table)[op] = Reduce;
     }
+    for (const char* op : {"Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Swish", "Shrink",
+                           "RMSNormalization", "RotaryEmbedding", "Trilu", "ReverseSequence"}) {
+      (*table)[op] = Same;
+    }
+    AddIndexingShapes(table);
+    AddAttentionShapes(table);
     return table;
   }();
   return *rules;

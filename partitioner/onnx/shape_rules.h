@@ -12,7 +12,7 @@
 namespace weir::partitioner {
 
 // The newest operator set that the rules were written for; newer files are read by the same rules, with a warning.
-constexpr int kNewestOpset = 22;
+constexpr int kNewestOpset = 23;
 
 struct TypedShape {
   DType dtype = DType::kFloat32;

@@ -4,7 +4,7 @@ namespace weir::partitioner {
 
 Slot SlotOf(const std::string& op, std::size_t i) {
   if (op == "Conv" || op == "ConvTranspose" || op == "Gemm" || op == "LayerNormalization" || op == "InstanceNormalization" ||
-      op == "GroupNormalization") {
+      op == "GroupNormalization" || op == "RMSNormalization") {
     return i == 0 ? Slot::kData : Slot::kWeight;
   }
   if (op == "BatchNormalization") return i == 0 ? Slot::kData : i <= 2 ? Slot::kWeight : Slot::kBuffer;
@@ -17,6 +17,10 @@ Slot SlotOf(const std::string& op, std::size_t i) {
       op == "CumSum" || op.rfind("Reduce", 0) == 0) {
     return i == 0 ? Slot::kData : Slot::kSetting;
   }
+  if (op == "GatherElements" || op == "GatherND" || op == "Trilu" || op == "ReverseSequence")
+    return i == 0 ? Slot::kData : Slot::kSetting;
+  if (op.rfind("Scatter", 0) == 0) return i == 1 ? Slot::kSetting : Slot::kData;
+  if (op == "OneHot") return Slot::kSetting;
   if (op == "Range" || op == "ConstantOfShape" || op == "Equal" || op == "Greater" || op == "Less") return Slot::kSetting;
   return Slot::kData;
 }

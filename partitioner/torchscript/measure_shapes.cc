@@ -132,6 +132,13 @@ std::int64_t SavedBytes(const OperatorGraph& graph, const Operator& op) {
   return in;
 }
 
+// Whether a model input holds indices (token numbers) and not reals: an embedding reads it.
+bool HoldsIndices(const torch::jit::Value* input) {
+  return std::any_of(input->uses().begin(), input->uses().end(), [](const torch::jit::Use& use) {
+    return use.user->kind() == c10::Symbol::aten("embedding") && use.offset == 1;
+  });
+}
+
 }  // namespace
 
 // Runs the model at this very batch.
@@ -162,7 +169,9 @@ void MeasureAt(std::int64_t batch, const std::vector<std::int64_t>& sample_shape
     values[id] = value;
   };
   try {
-    for (int t : graph.inputs) record(t, at::zeros(input_shape));
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      record(graph.inputs[i], at::zeros(input_shape, HoldsIndices(model->inputs[i]) ? at::kLong : at::kFloat));
+    }
   } catch (const c10::Error&) {
     throw Invalid("{}: no memory for an input [{}]", path, fmt::join(input_shape, ", "));
   }

@@ -1,9 +1,11 @@
 // The side of the runtime that needs no LibTorch: sets the environment, loads the library, calls it.
 #include <cstdlib>
+#include <memory>
 
 #include "env/core/plugin.h"
 #include "worker/runtime/executor.h"
 #include "worker/runtime/held_out.h"
+#include "worker/runtime/profile_model.h"
 #include "worker/runtime/trainable.h"
 
 namespace weir::worker {
@@ -18,6 +20,12 @@ int RunExecutor(const ExecutorOptions& options) {
 
 void CheckTrainable(const TrainableRequest& request) {
   TorchFunction<void(const TrainableRequest&)>("weir_torch_check_trainable")(request);
+}
+
+ModelProfile ProfileModel(const ProfileRequest& request) {
+  using Profile = ModelProfile*(const ProfileRequest&);
+  const std::unique_ptr<ModelProfile> profile(TorchFunction<Profile>("weir_torch_profile_model")(request));
+  return std::move(*profile);
 }
 
 double HeldOutAccuracy(const std::string& torchscript_path, const Dataset& data, double holdout, std::uint64_t seed) {

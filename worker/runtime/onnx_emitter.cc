@@ -99,6 +99,27 @@ JitValue* OnnxEmitter::Aten(const char* name, std::vector<NamedValue> arguments)
   return graph_->insert(c10::Symbol::fromQualString(std::string("aten::") + name), arguments);
 }
 
+std::vector<JitValue*> OnnxEmitter::AtenAll(const char* name, std::vector<NamedValue> arguments) {
+  JitValue* packed = Aten(name, std::move(arguments));
+  torch::jit::Node* tuple = packed->node();
+  if (tuple->kind() != torch::jit::prim::TupleConstruct) return {packed};
+  const std::vector<JitValue*> results(tuple->inputs().begin(), tuple->inputs().end());
+  tuple->destroy();
+  return results;
+}
+
+JitValue* OnnxEmitter::Constant(const at::Tensor& value) {
+  return graph_->insertConstant(value);
+}
+
+at::ScalarType OnnxEmitter::ScalarType(DType type) {
+  return ToScalarType(type);
+}
+
+JitValue* OnnxEmitter::OptionalList(const std::vector<JitValue*>& tensors) {
+  return graph_->insertNode(graph_->createList(c10::OptionalType::create(c10::TensorType::get()), tensors))->output();
+}
+
 JitValue* OnnxEmitter::List(const std::vector<JitValue*>& tensors) {
   return graph_->insertNode(graph_->createList(c10::TensorType::get(), tensors))->output();
 }

@@ -55,7 +55,12 @@ class OnnxEmitter {
 
   // aten::<name>(arguments...), matched against the operator's schemas.
   JitValue* Aten(const char* name, std::vector<torch::jit::NamedValue> arguments);
+  // The same for an operator with several results.
+  std::vector<JitValue*> AtenAll(const char* name, std::vector<torch::jit::NamedValue> arguments);
+  JitValue* Constant(const at::Tensor& value);
+  static at::ScalarType ScalarType(partitioner::DType type);
   JitValue* List(const std::vector<JitValue*>& tensors);
+  JitValue* OptionalList(const std::vector<JitValue*>& tensors);
   std::vector<JitValue*> Unpack(JitValue* list, std::size_t count);
   // Target of a reshape to `shape`: the first dimension becomes -1 where it is the batch, so that the result runs at any batch.
   Ints BatchFree(const Ints& shape) const;

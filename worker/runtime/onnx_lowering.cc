@@ -17,6 +17,9 @@ const OnnxRuleTable& OnnxRules() {
     AddElementwiseRules(&t);
     AddLayerRules(&t);
     AddShapeRules(&t);
+    AddIndexingRules(&t);
+    AddRecurrentRules(&t);
+    AddAttentionRules(&t);
     return t;
   }();
   return table;

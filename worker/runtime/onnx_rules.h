@@ -16,6 +16,9 @@ using OnnxRuleTable = std::map<std::string, OnnxRule>;
 void AddElementwiseRules(OnnxRuleTable* table);  // activations, arithmetic, comparisons
 void AddLayerRules(OnnxRuleTable* table);        // convolutions, pools, normalisation, products, dropout
 void AddShapeRules(OnnxRuleTable* table);        // reshape, slice, gather, reductions
+void AddIndexingRules(OnnxRuleTable* table);     // gather and scatter by element, top-k, tiles, blocks
+void AddRecurrentRules(OnnxRuleTable* table);    // LSTM, GRU, RNN
+void AddAttentionRules(OnnxRuleTable* table);    // attention, einsum, group and RMS normalisation
 
 const OnnxRuleTable& OnnxRules();
 

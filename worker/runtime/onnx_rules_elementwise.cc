@@ -89,6 +89,19 @@ void AddElementwiseRules(OnnxRuleTable* table) {
                             {"Cos", "cos"},
                             {"Mish", "mish"},
                             {"Not", "logical_not"},
+                            {"Sign", "sign"},
+                            {"Round", "round"},
+                            {"Tan", "tan"},
+                            {"Asin", "asin"},
+                            {"Acos", "acos"},
+                            {"Atan", "atan"},
+                            {"Sinh", "sinh"},
+                            {"Cosh", "cosh"},
+                            {"Asinh", "asinh"},
+                            {"Acosh", "acosh"},
+                            {"Atanh", "atanh"},
+                            {"IsNaN", "isnan"},
+                            {"IsInf", "isinf"},
                             {"Selu", "selu"}}) {
     t[onnx] = Unary(aten);
   }
@@ -102,6 +115,7 @@ void AddElementwiseRules(OnnxRuleTable* table) {
                             {"LessOrEqual", "le"},
                             {"And", "logical_and"},
                             {"Or", "logical_or"},
+                            {"Xor", "logical_xor"},
                             {"PRelu", "prelu"}}) {
     t[onnx] = Binary(aten);
   }
@@ -121,6 +135,21 @@ void AddElementwiseRules(OnnxRuleTable* table) {
     e.Out(0, e.Aten("elu", {e.In(0), IValue(static_cast<double>(e.node().Float("alpha", 1.0f)))}));
   };
   t["Where"] = [](OnnxEmitter& e) { e.Out(0, e.Aten("where", {e.In(0), e.In(1), e.In(2)})); };
+  t["Softsign"] = [](OnnxEmitter& e) {
+    e.Out(0, e.Aten("div", {e.In(0), e.Aten("add", {e.Aten("abs", {e.In(0)}), IValue(1.0)})}));
+  };
+  t["Celu"] = [](OnnxEmitter& e) {
+    e.Out(0, e.Aten("celu", {e.In(0), IValue(static_cast<double>(e.node().Float("alpha", 1.0f)))}));
+  };
+  t["ThresholdedRelu"] = [](OnnxEmitter& e) {
+    e.Out(0, e.Aten("threshold", {e.In(0), IValue(static_cast<double>(e.node().Float("alpha", 1.0f))), IValue(0.0)}));
+  };
+  t["Swish"] = [](OnnxEmitter& e) {
+    JitValue* scaled = e.Aten("mul", {e.In(0), IValue(static_cast<double>(e.node().Float("alpha", 1.0f)))});
+    e.Out(0, e.Aten("mul", {e.In(0), e.Aten("sigmoid", {scaled})}));
+  };
+  t["Mod"] = [](OnnxEmitter& e) { e.Out(0, e.Aten(e.node().Int("fmod", 0) != 0 ? "fmod" : "remainder", {e.In(0), e.In(1)})); };
+  t["CastLike"] = [](OnnxEmitter& e) { e.Out(0, e.Aten("type_as", {e.In(0), e.In(1)})); };
   t["Identity"] = [](OnnxEmitter& e) { e.Out(0, e.In(0)); };
 }
 

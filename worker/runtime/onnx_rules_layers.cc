@@ -60,14 +60,32 @@ void Conv(OnnxEmitter& e) {
 }
 
 void ConvTranspose(OnnxEmitter& e) {
-  const Ints& weight = e.Shape(1);
-  if (e.node().Find("output_shape") || e.node().String("auto_pad", "NOTSET") != "NOTSET")
-    e.Refuse("output_shape and auto_pad are not supported");
-  Window w = WindowOf(e, Ints(weight.begin() + 2, weight.end()), e.Shape(0));
-  if (!w.symmetric()) e.Refuse("pads must be symmetric");
-  e.Out(0, e.Aten("convolution",
-                  {e.In(0), e.In(1), e.InOrNone(2), IValue(w.stride), IValue(w.begin), IValue(w.dilation), IValue(true),
-                   IValue(e.node().Ints("output_padding", Ints(w.kernel.size(), 0))), IValue(e.node().Int("group", 1))}));
+  const Ints &weight = e.Shape(1), &in = e.Shape(0), &out = e.OutputShape();
+  Window w = WindowOf(e, Ints(weight.begin() + 2, weight.end()), in);
+  const std::size_t n = w.kernel.size();
+  Ints extra = e.node().Ints("output_padding", Ints(n, 0));
+  const std::string auto_pad = e.node().String("auto_pad", "NOTSET");
+  Ints crop;  // last dimension first: what the window's padding takes away, where LibTorch's operator can't
+  if (!w.symmetric() || auto_pad != "NOTSET" || e.node().Find("output_shape")) {
+    for (std::size_t d = n; d-- > 0;) {
+      const std::int64_t full = (in[d + 2] - 1) * w.stride[d] + (w.kernel[d] - 1) * w.dilation[d] + 1;
+      const std::int64_t total = full + extra[d] - out[d + 2];
+      std::int64_t begin = auto_pad == "NOTSET" && !e.node().Find("output_shape") ? w.begin[d]
+                           : auto_pad == "SAME_UPPER"                             ? total / 2
+                                                                                  : total - total / 2;
+      const std::int64_t end = full - out[d + 2] - begin;
+      if (begin < 0 || end < 0)
+        e.Refuse("pads [{}] with output_padding [{}] are not supported", fmt::join(w.begin, ","), fmt::join(extra, ","));
+      crop.push_back(-begin);
+      crop.push_back(-end);
+    }
+    w.begin.assign(n, 0);
+    extra.assign(n, 0);
+  }
+  JitValue* y = e.Aten("convolution", {e.In(0), e.In(1), e.InOrNone(2), IValue(w.stride), IValue(w.begin), IValue(w.dilation),
+                                       IValue(true), IValue(extra), IValue(e.node().Int("group", 1))});
+  if (!crop.empty()) y = e.Aten("constant_pad_nd", {y, IValue(crop), IValue(0.0)});
+  e.Out(0, y);
 }
 
 void MaxPool(OnnxEmitter& e) {
@@ -168,11 +186,40 @@ void Softmax(OnnxEmitter& e, const char* name) {
   e.Out(0, e.Aten("reshape", {result, IValue(e.BatchFree(e.Shape(0)))}));
 }
 
-void Upsample(OnnxEmitter& e) {
-  const Ints& out = e.OutputShape();
+// Resize and Upsample of the last two dimensions (of four). LibTorch's nearest takes floor(i / scale): that of ONNX where the
+// scale is whole, or where the node asks for `asymmetric` and `floor`.
+void Resize(OnnxEmitter& e) {
+  const Ints &in = e.Shape(0), &out = e.OutputShape();
+  const bool upsample = e.node().op_type == "Upsample";
   const std::string mode = e.node().String("mode", "nearest");
-  if (mode != "nearest" || e.Rank(0) != 4) e.Refuse("only mode nearest on four dimensions is supported, got {}", mode);
-  e.Out(0, e.Aten("upsample_nearest2d", {e.In(0), IValue(Ints{out[2], out[3]}), IValue(), IValue()}));
+  const std::string coordinates =
+      e.node().String("coordinate_transformation_mode", upsample || e.node().opset < 11 ? "asymmetric" : "half_pixel");
+  if (in.size() != 4 || in[0] != out[0] || in[1] != out[1]) e.Refuse("only the last two of four dimensions can be resized");
+  if (e.node().Int("antialias", 0) != 0) e.Refuse("antialias is not supported");
+  IValue scale[2];
+  const std::size_t scales_at = upsample || e.node().opset < 11 ? 1 : 2;
+  if (e.IsConstant(scales_at)) {
+    const std::vector<double> scales = e.ConstantReals(scales_at);
+    if (scales.size() == 4) {
+      scale[0] = scales[2];
+      scale[1] = scales[3];
+    }
+  }
+  const Ints size = {out[2], out[3]};
+  if (mode == "nearest") {
+    const bool whole = out[2] % in[2] == 0 && out[3] % in[3] == 0;
+    const bool floor = coordinates == "asymmetric" &&
+                       (upsample || e.node().opset < 11 || e.node().String("nearest_mode", "round_prefer_floor") == "floor");
+    if (!whole && !floor) e.Refuse("nearest with {} needs a whole scale", coordinates);
+    return e.Out(0, e.Aten("upsample_nearest2d", {e.In(0), IValue(size), scale[0], scale[1]}));
+  }
+  const bool align = coordinates == "align_corners";
+  if (!align && coordinates != "half_pixel" && coordinates != "pytorch_half_pixel")
+    e.Refuse("mode {} with {} is not supported", mode, coordinates);
+  if (mode != "linear" && mode != "cubic") e.Refuse("mode {} is not supported", mode);
+  if (mode == "cubic" && e.node().Float("cubic_coeff_a", -0.75f) != -0.75f) e.Refuse("cubic_coeff_a must be -0.75");
+  e.Out(0, e.Aten(mode == "linear" ? "upsample_bilinear2d" : "upsample_bicubic2d",
+                  {e.In(0), IValue(size), IValue(align), scale[0], scale[1]}));
 }
 
 }  // namespace
@@ -194,8 +241,8 @@ void AddLayerRules(OnnxRuleTable* table) {
   t["Dropout"] = Dropout;
   t["Softmax"] = [](OnnxEmitter& e) { Softmax(e, "softmax"); };
   t["LogSoftmax"] = [](OnnxEmitter& e) { Softmax(e, "log_softmax"); };
-  t["Upsample"] = Upsample;
-  t["Resize"] = Upsample;
+  t["Upsample"] = Resize;
+  t["Resize"] = Resize;
 }
 
 }  // namespace weir::worker

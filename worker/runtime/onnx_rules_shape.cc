@@ -60,7 +60,17 @@ void Slice(OnnxEmitter& e) {
   JitValue* x = e.In(0);
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const std::int64_t step = steps ? (*steps)[i] : 1;
-    if (step < 1) e.Refuse("a step must be positive, got {}", step);
+    if (step < 1) {
+      // Backwards: the elements by index. Bounds clamp as the operator's definition says.
+      const std::int64_t axis = OnnxEmitter::Axis((*axes)[i], e.Rank(0)), size = e.Shape(0)[axis];
+      auto at = [&](std::int64_t v, std::int64_t low) {
+        return std::clamp<std::int64_t>(v < 0 ? std::max<std::int64_t>(v, -size - 1) + size : v, low, size - 1);
+      };
+      Ints indices;
+      for (std::int64_t k = at((*starts)[i], 0), end = at((*ends)[i], -1); k > end; k += step) indices.push_back(k);
+      x = e.Aten("index_select", {x, IValue(axis), e.Constant(at::tensor(indices, at::kLong))});
+      continue;
+    }
     x = e.Aten("slice", {x, IValue((*axes)[i]), IValue((*starts)[i]), IValue((*ends)[i]), IValue(step)});
   }
   e.Out(0, x);
@@ -143,22 +153,48 @@ void Cast(OnnxEmitter& e) {
   e.Out(0, e.Aten("to", {e.In(0), IValue(static_cast<std::int64_t>(type)), IValue(false), IValue(false), IValue()}));
 }
 
-void Reduce(OnnxEmitter& e, const char* name) {
+// The reduction `name` of `x`, the node's first input or something made of it.
+JitValue* Reduced(OnnxEmitter& e, const char* name, JitValue* x) {
   Ints axes;
   const auto given = e.IntsOf("axes", 1);
   if (given && !given->empty()) {
     for (std::int64_t a : *given) axes.push_back(OnnxEmitter::Axis(a, e.Rank(0)));
   } else {
-    if (e.node().Int("noop_with_empty_axes", 0) != 0) return e.Out(0, e.In(0));
+    if (e.node().Int("noop_with_empty_axes", 0) != 0) return x;
     for (std::int64_t a = 0; a < e.Rank(0); ++a) axes.push_back(a);
   }
-  e.Out(0, e.Aten(name, {e.In(0), IValue(axes), IValue(e.node().Int("keepdims", 1) != 0)}));
+  return e.Aten(name, {x, IValue(axes), IValue(e.node().Int("keepdims", 1) != 0)});
+}
+
+void Reduce(OnnxEmitter& e, const char* name) {
+  e.Out(0, Reduced(e, name, e.In(0)));
+}
+
+void ReduceProd(OnnxEmitter& e) {
+  Ints axes = e.IntsOf("axes", 1).value_or(Ints());
+  const bool keep = e.node().Int("keepdims", 1) != 0;
+  if (axes.empty() && e.node().Int("noop_with_empty_axes", 0) != 0) return e.Out(0, e.In(0));
+  for (std::int64_t a = 0; axes.empty() && a < e.Rank(0); ++a) axes.push_back(a);
+  for (std::int64_t& a : axes) a = OnnxEmitter::Axis(a, e.Rank(0));
+  std::sort(axes.rbegin(), axes.rend());
+  JitValue* x = e.In(0);
+  for (std::int64_t a : axes) x = e.Aten("prod", {x, IValue(a), IValue(keep), IValue()});
+  e.Out(0, x);
 }
 
 void Pad(OnnxEmitter& e) {
-  const auto pads = e.IntsOf("pads", 1);
+  auto pads = e.IntsOf("pads", 1);
   if (!pads) e.Refuse("pads must be constant");
-  if (e.Has(3)) e.Refuse("axes are not supported");
+  if (e.Has(3)) {  // of some axes only
+    const Ints axes = e.ConstantInts(3);
+    const std::int64_t rank = e.Rank(0);
+    Ints all(2 * rank, 0);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      all[OnnxEmitter::Axis(axes[i], rank)] = (*pads)[i];
+      all[OnnxEmitter::Axis(axes[i], rank) + rank] = (*pads)[i + axes.size()];
+    }
+    pads = all;
+  }
   const std::size_t rank = pads->size() / 2;
   Ints last_first;
   for (std::size_t i = rank; i-- > 0;) {
@@ -198,6 +234,12 @@ void AddShapeRules(OnnxRuleTable* table) {
   t["ReduceMean"] = [](OnnxEmitter& e) { Reduce(e, "mean"); };
   t["ReduceSum"] = [](OnnxEmitter& e) { Reduce(e, "sum"); };
   t["ReduceMax"] = [](OnnxEmitter& e) { Reduce(e, "amax"); };
+  t["ReduceProd"] = ReduceProd;
+  t["ReduceLogSumExp"] = [](OnnxEmitter& e) { Reduce(e, "logsumexp"); };
+  t["ReduceL1"] = [](OnnxEmitter& e) { e.Out(0, Reduced(e, "sum", e.Aten("abs", {e.In(0)}))); };
+  t["ReduceSumSquare"] = [](OnnxEmitter& e) { e.Out(0, Reduced(e, "sum", e.Aten("mul", {e.In(0), e.In(0)}))); };
+  t["ReduceL2"] = [](OnnxEmitter& e) { e.Out(0, e.Aten("sqrt", {Reduced(e, "sum", e.Aten("mul", {e.In(0), e.In(0)}))})); };
+  t["ReduceLogSum"] = [](OnnxEmitter& e) { e.Out(0, e.Aten("log", {Reduced(e, "sum", e.In(0))})); };
   t["ReduceMin"] = [](OnnxEmitter& e) { Reduce(e, "amin"); };
 }
 

@@ -148,6 +148,87 @@ TEST(ShapeRulesTest, RecurrentNetworksCountTheirProducts) {
   EXPECT_EQ(ToOperatorGraph(model).TotalMacs(), 7 * 3 * 2 * 4 * 8 * (5 + 8));
 }
 
+TEST(ShapeRulesTest, IndexingAndBlocks) {
+  auto two = [](int opset = 17) {
+    OnnxBuilder b(opset);
+    b.Input("x", {-1, 8, 4, 6}).Output("y");
+    return b;
+  };
+  EXPECT_EQ(Shape(two().IntConstant("r", {1, 2, 1, 3}).Node("Tile", {"x", "r"}, {"y"})), (Ints{2, 16, 4, 18}));
+  EXPECT_EQ(Shape(two().IntConstant("k", {3}).Node("TopK", {"x", "k"}, {"y", ""}).Set("axis", 1)), (Ints{2, 3, 4, 6}));
+  EXPECT_EQ(Shape(two().Node("DepthToSpace", {"x"}, {"y"}).Set("blocksize", 2)), (Ints{2, 2, 8, 12}));
+  EXPECT_EQ(Shape(two().Node("SpaceToDepth", {"x"}, {"y"}).Set("blocksize", 2)), (Ints{2, 32, 2, 3}));
+  EXPECT_NE(ErrorOf(two().Node("DepthToSpace", {"x"}, {"y"}).Set("blocksize", 3)).find("blocksize 3"), std::string::npos);
+  EXPECT_NE(ErrorOf(two().IntConstant("k", {9}).Node("TopK", {"x", "k"}, {"y", ""}).Set("axis", 1)).find("0..8"),
+            std::string::npos);
+}
+
+TEST(ShapeRulesTest, EinsumAndAttentionCountTheirProducts) {
+  OnnxBuilder einsum;
+  einsum.Input("x", {-1, 3, 4}).Weight("w", {4, 5}).Node("Einsum", {"x", "w"}, {"y"}).Set("equation", "bik,kj->bij").Output("y");
+  EXPECT_EQ(Shape(einsum), (Ints{2, 3, 5}));
+  EXPECT_EQ(ToOperatorGraph(Load(einsum)).TotalMacs(), 2 * 3 * 4 * 5);
+  OnnxBuilder bad;
+  bad.Input("x", {-1, 3, 4}).Weight("w", {5, 5}).Node("Einsum", {"x", "w"}, {"y"}).Set("equation", "bik,kj->bij").Output("y");
+  EXPECT_NE(ErrorOf(bad).find("don't fit equation"), std::string::npos);
+  OnnxBuilder attention(23);
+  attention.Input("x", {-1, 7, 8})
+      .Node("Attention", {"x", "x", "x"}, {"y"})
+      .Set("q_num_heads", 2)
+      .Set("kv_num_heads", 2)
+      .Output("y");
+  EXPECT_EQ(Shape(attention), (Ints{2, 7, 8}));
+  EXPECT_EQ(ToOperatorGraph(Load(attention)).TotalMacs(), 2 * 2 * 7 * 7 * (4 + 4));
+}
+
+// An If on a constant becomes the branch that is taken, weights of the branch included; on data it stays opaque.
+TEST(NormaliseTest, TakesTheBranchOfAConstantIf) {
+  for (const bool condition : {true, false}) {
+    OnnxBuilder b;
+    b.Input("x", {-1, 4}).Output("y").Node("Not", {"c"}, {"n"}).Node("If", {"n"}, {"y"});
+    auto* initializer = b.proto().mutable_graph()->add_initializer();
+    initializer->set_name("c");
+    initializer->set_data_type(9);
+    initializer->add_int32_data(condition ? 1 : 0);
+    auto* node = b.proto().mutable_graph()->mutable_node(1);
+    for (const char* name : {"then_branch", "else_branch"}) {
+      auto* attribute = node->add_attribute();
+      attribute->set_name(name);
+      attribute->set_type(5);
+      auto* graph = attribute->mutable_g();
+      graph->set_name("g");
+      auto* inner = graph->add_node();
+      inner->add_input("x");
+      inner->add_output("z");
+      if (std::string(name) == "then_branch") {
+        inner->set_op_type("MatMul");
+        inner->add_input("w");
+        auto* weight = graph->add_initializer();
+        weight->set_name("w");
+        weight->set_data_type(1);
+        weight->add_dims(4);
+        weight->add_dims(3);
+        for (int i = 0; i < 12; ++i) weight->add_float_data(1);
+      } else {
+        inner->set_op_type("Relu");
+      }
+      graph->add_output()->set_name("z");
+    }
+    const OnnxModel model = Load(b);
+    EXPECT_TRUE(model.warnings.empty());
+    EXPECT_EQ(model.nodes.at(0).op_type, condition ? "Relu" : "MatMul");
+    EXPECT_EQ(*model.values[model.outputs.at(0)].shape, condition ? (Ints{2, 4}) : (Ints{2, 3}));
+    EXPECT_EQ(ToOperatorGraph(model).TrainableElements(), condition ? 0 : 12);
+    // The same with a condition that only the data decides.
+    b.proto().mutable_graph()->mutable_initializer()->Clear();
+    auto* input = b.proto().mutable_graph()->add_input();
+    input->set_name("c");
+    input->mutable_type()->mutable_tensor_type()->set_elem_type(9);
+    input->mutable_type()->mutable_tensor_type()->mutable_shape();
+    EXPECT_NE(Load(b).warnings.at(0).find("1 x If"), std::string::npos);
+  }
+}
+
 TEST(NormaliseTest, FoldsShapeArithmetic) {
   // y = Reshape(x, [Shape(x)[0], Size / batch]): nothing but the Reshape is left.
   OnnxBuilder b = Image();

@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <string>
 
 #include "env/core/error.h"
 #include "env/core/file.h"
 #include "partitioner/onnx/onnx_model.h"
+#include "partitioner/onnx/shape_rules.h"
 #include "partitioner/torchscript/operator_runner.h"
 #include "worker/runtime/load_model.h"
 #include "worker/runtime/onnx_lowering.h"
@@ -87,6 +89,26 @@ TEST(OnnxLoweringTest, KaimingDependsOnSeedAndNameAlone) {
   for (int id : all) differs |= !torch::equal(other[id], whole[id]);
   EXPECT_TRUE(differs);
   EXPECT_FALSE(ExecutableOnnxOperators().empty());
+}
+
+// docs/operators.md has a row for every operator with a rule, and says of each whether it is executed.
+TEST(OnnxLoweringTest, TheTableOfOperatorsIsTrue) {
+  const std::string text = ReadFile(WEIR_SOURCE_DIR "/docs/operators.md");
+  const auto executable = ExecutableOnnxOperators();
+  std::size_t rows = 0, executed = 0;
+  for (std::size_t at = text.find("\n| "); at != std::string::npos; at = text.find("\n| ", at + 1)) {
+    const std::size_t first = at + 3, second = text.find(" | ", first), third = text.find(" | ", second + 3), fourth = text.find(" | ", third + 3);
+    const std::string name = text.substr(first, second - first), shape = text.substr(second + 3, third - second - 3),
+                      runs = text.substr(third + 3, fourth - third - 3);
+    if (name == "ONNX operator" || name == "---") continue;
+    ++rows;
+    EXPECT_EQ(shape == "yes", partitioner::HasShapeRule("", name)) << name;
+    const bool has_rule = std::find(executable.begin(), executable.end(), name) != executable.end();
+    EXPECT_EQ(runs == "yes", has_rule) << name;
+    executed += has_rule;
+  }
+  EXPECT_EQ(executed, executable.size());
+  EXPECT_GT(rows, 120u);
 }
 
 }  // namespace

@@ -115,7 +115,9 @@ INSTANTIATE_TEST_SUITE_P(Models, PartsEqualWhole,
                          ::testing::Values(Case{"cnn_ts.pt", 1, "sgd"}, Case{"resnet_tiny_ts.pt", 2, "sgd"},
                                            Case{"attention_ts.pt", 4, "adam"}, Case{"mlp.onnx", 1, "adamw"},
                                            Case{"resnet_tiny.onnx", 2, "sgd"}, Case{"attention.onnx", 2, "adam"},
-                                           Case{"cnn.onnx", 4, "sgd"}),
+                                           Case{"cnn.onnx", 4, "sgd"}, Case{"lstm.onnx", 2, "adam"},
+                                           Case{"lstm_ts.pt", 2, "adam"}, Case{"unet.onnx", 2, "sgd"},
+                                           Case{"unet_ts.pt", 1, "adam"}),
                          [](const auto& info) {
                            std::string name = info.param.file;
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
