@@ -15,6 +15,8 @@ struct LoadOptions {
   std::optional<std::vector<std::int64_t>> input_shape;
   // true: operators without a rule are an error instead of a warning.
   bool strict = false;
+  // true: OnnxValue::batch_axis is found, by a second inference at another batch. What runs the model needs it.
+  bool batch_axes = false;
 };
 
 }  // namespace weir::partitioner

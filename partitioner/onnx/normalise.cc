@@ -62,6 +62,8 @@ class Normaliser {
     } else {
       pass_ = Infer(batch_, nullptr);
     }
+    if (options_.batch_axes)
+      FindBatchAxes(file_batch_ > 0 && file_batch_ != batch_ + 1 ? (reference.values.empty() ? &pass_ : &reference) : nullptr);
     return Build();
   }
 
@@ -385,6 +387,28 @@ class Normaliser {
     return origin;
   }
 
+  // The dimension of each value that changes with the batch, where it is one.
+  void FindBatchAxes(const Pass* reference) {
+    Pass other;
+    try {
+      other = Infer(batch_ + 1, reference);
+    } catch (const Error&) {
+      return;  // the file only works at its own batch
+    }
+    for (const auto& [name, value] : pass_.values) {
+      const auto it = other.values.find(name);
+      if (it == other.values.end() || !value.type.shape || !it->second.type.shape) continue;
+      const Shape &a = *value.type.shape, &b = *it->second.type.shape;
+      int axis = -1, count = 0;
+      for (std::size_t d = 0; d < a.size() && a.size() == b.size(); ++d) {
+        if (a[d] == b[d]) continue;
+        axis = static_cast<int>(d);
+        ++count;
+      }
+      if (count == 1) batch_axis_[name] = axis;
+    }
+  }
+
   // ---- batches that the file had fixed ----
 
   // Where the file wrote its batch into the target of a Reshape, Expand or Resize, gives the node a target for the new batch.
@@ -475,6 +499,7 @@ class Normaliser {
                                            kNewestOpset, kNewestOpset));
     }
     const std::vector<std::string> outputs = ModelOutputs(&model);
+    SplitTiedWeights();
     const std::vector<int> alive = AliveNodes(outputs);
     std::set<std::string> read(outputs.begin(), outputs.end());
     for (int k : alive) {
@@ -490,6 +515,7 @@ class Normaliser {
         out.dtype = v.type.dtype;
         out.shape = v.type.shape;
         out.data = v.data;
+        if (const auto axis = batch_axis_.find(value); axis != batch_axis_.end()) out.batch_axis = axis->second;
         model.values.push_back(std::move(out));
       }
       return it->second;
@@ -535,6 +561,48 @@ class Normaliser {
     FindGradients(&model);
     ReportOpaque(&model);
     return model;
+  }
+
+  // A weight that is read at both ends of the model (a tied embedding) would keep everything between in one part. From its second
+  // reader on it is read through a copy, which may cross a cut like any activation, its gradient coming back.
+  void SplitTiedWeights() {
+    std::map<std::string, std::vector<std::size_t>> readers;
+    for (std::size_t k = 0; k < pass_.kept.size(); ++k) {
+      for (const std::string& value : pass_.kept[k].inputs) {
+        if (value.empty()) continue;
+        const Value& v = pass_.values.at(value);
+        const bool weight = IsWeight(v) || (v.origin == Origin::kInput && !data_inputs_.count(value) && IsFloat(v.type.dtype));
+        if (weight && (readers[value].empty() || readers[value].back() != k)) readers[value].push_back(k);
+      }
+    }
+    const std::size_t far = std::max<std::size_t>(8, pass_.kept.size() / 4);
+    std::map<std::size_t, std::vector<std::string>> copies;  // after which node
+    for (const auto& [value, at] : readers) {
+      if (at.back() - at.front() < far) continue;
+      copies[at.front()].push_back(value);
+      for (std::size_t i = 1; i < at.size(); ++i) {
+        for (std::string& input : pass_.kept[at[i]].inputs) {
+          if (input == value) input = value + "#copy";
+        }
+      }
+      pass_.values[value + "#copy"] = {pass_.values.at(value).type, nullptr, Origin::kComputed};
+    }
+    if (copies.empty()) return;
+    std::vector<Pass::Kept> kept;
+    for (std::size_t k = 0; k < pass_.kept.size(); ++k) {
+      kept.push_back(std::move(pass_.kept[k]));
+      for (const std::string& value : copies[k]) {
+        Pass::Kept copy;
+        copy.node.name = value + "#copy";
+        copy.node.op_type = "Identity";
+        copy.node.opset = raw_.opset;
+        copy.node.tied_copy = true;
+        copy.inputs = {value};
+        copy.outputs = {value + "#copy"};
+        kept.push_back(std::move(copy));
+      }
+    }
+    pass_.kept = std::move(kept);
   }
 
   // The file's outputs without BatchNorm's running statistics and without constants.
@@ -650,6 +718,7 @@ class Normaliser {
   std::string batch_symbol_;
   std::int64_t file_batch_ = -1;  // the first data input's first dimension where the file fixes it
   std::int64_t batch_ = 1;
+  std::unordered_map<std::string, int> batch_axis_;
   Pass pass_;
 };
 

@@ -62,6 +62,7 @@ struct OnnxValue {
   // input without initialiser). `data->fill` set: constant weights (ConstantOfShape), which can't be trained as they are.
   std::shared_ptr<const OnnxData> data;
   int producer = -1;          // node index; -1 unless kActivation
+  int batch_axis = -1;        // the one dimension that goes with the batch; -1: none, several, or not asked for
   bool has_gradient = false;  // float, and downstream of a parameter; true for parameters themselves
 };
 
@@ -75,7 +76,8 @@ struct OnnxNode {
   // are usually -1). Trailing -1 are kept.
   std::vector<int> inputs;
   std::vector<int> outputs;
-  bool opaque = false;  // no rule: output shapes unknown, counted as free
+  bool opaque = false;     // no rule: output shapes unknown, counted as free
+  bool tied_copy = false;  // an Identity put in for a weight that is read far apart: its output may cross a cut
 
   const OnnxAttribute* Find(std::string_view attribute) const;  // null where absent
   std::int64_t Int(std::string_view attribute, std::int64_t otherwise) const;

@@ -34,7 +34,7 @@ void KeepDerivedWeightsTogether(const OnnxModel& model, OperatorGraph* graph) {
       const OnnxRole role = model.values[v].role;
       weights_only = weights_only && role != OnnxRole::kInput && (role != OnnxRole::kActivation || derived[v]);
     }
-    if (!weights_only) continue;
+    if (!weights_only || node.tied_copy) continue;
     for (int v : node.outputs) {
       if (v < 0) continue;
       derived[v] = true;

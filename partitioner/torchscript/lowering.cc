@@ -58,6 +58,15 @@ class AttributeLowering {
           node->output()->replaceAllUsesWith(WeightInput(value.toTensor(), name, node->output()));
         } else {
           torch::jit::WithInsertPoint here(node);
+          if (value.isTensorList()) {  // an LSTM's flat weights: the same tensors as its attributes
+            std::vector<Value*> elements;
+            for (const at::Tensor& tensor : value.toTensorVector()) {
+              elements.push_back(WeightInput(tensor, fmt::format("{}[{}]", name, elements.size()), nullptr));
+            }
+            node->output()->replaceAllUsesWith(
+                graph_->insertNode(graph_->createList(c10::TensorType::get(), elements))->output());
+            continue;
+          }
           if (auto constant = torch::jit::tryInsertConstant(*graph_, value)) node->output()->replaceAllUsesWith(*constant);
         }
       }
@@ -68,10 +77,20 @@ class AttributeLowering {
  private:
   Value* WeightInput(const at::Tensor& tensor, const std::string& name, Value* like) {
     auto [entry, is_new] = index_.emplace(tensor.unsafeGetTensorImpl(), model_->weights.size());
+    // Loading ties the attributes of one tensor, but not those with the elements of a list: these share memory only.
+    if (is_new && tensor.numel() > 0) {
+      const auto same = by_memory_.emplace(std::pair(tensor.data_ptr(), tensor.sizes().vec()), model_->weights.size()).first;
+      is_new = same->second == model_->weights.size();
+      entry->second = same->second;
+    }
     if (is_new) {
       LoweredWeight weight;
       weight.value = graph_->addInput();
-      weight.value->copyMetadata(like);
+      if (like) {
+        weight.value->copyMetadata(like);
+      } else {
+        weight.value->setType(c10::TensorType::get());
+      }
       weight.tensor = tensor;
       weight.trainable = tensor.requires_grad();
       weight.shape = tensor.sizes().vec();
@@ -85,6 +104,7 @@ class AttributeLowering {
   Graph* graph_;
   LoweredModel* model_;
   std::unordered_map<at::TensorImpl*, std::size_t> index_;
+  std::map<std::pair<void*, std::vector<std::int64_t>>, std::size_t> by_memory_;
 };
 
 // BatchNorm's size check and the like: loops that nothing reads and that change nothing. Dead code elimination keeps them.
@@ -169,13 +189,6 @@ void Simplify(std::shared_ptr<Graph>& graph) {
   torch::jit::ConstantPooling(graph);
 }
 
-bool HoldsTensor(const c10::TypePtr& type) {
-  if (type->isSubtypeOf(*c10::TensorType::get())) return true;
-  for (const auto& inner : type->containedTypes()) {
-    if (HoldsTensor(inner)) return true;
-  }
-  return false;
-}
 bool IsTensor(const Value* value) {
   return value->type()->isSubtypeOf(*c10::TensorType::get());
 }
@@ -203,6 +216,26 @@ bool IsAuxiliary(const Node* node) {
   return !node->outputs().empty() && IsPure(node) && std::none_of(node->outputs().begin(), node->outputs().end(), IsTensor);
 }
 
+// A weight that is read as an element of a list has no attribute of its own name: it takes those of the parameters in its memory.
+void NameListWeights(const torch::jit::Module& module, LoweredModel* model) {
+  for (LoweredWeight& weight : model->weights) {
+    std::vector<std::string> names;
+    for (const std::string& name : weight.names) {
+      if (name.back() != ']') names.push_back(name);
+    }
+    if (names.size() == weight.names.size()) continue;
+    auto add = [&](const std::string& name, const at::Tensor& tensor) {
+      const bool same =
+          tensor.numel() > 0 && tensor.data_ptr() == weight.tensor.data_ptr() && tensor.sizes() == weight.tensor.sizes();
+      if (same && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    };
+    for (const auto& p : module.named_parameters()) add(p.name, p.value);
+    for (const auto& b : module.named_buffers()) add(b.name, b.value);
+    if (names.empty()) throw Invalid("'{}' is no parameter or buffer of the model", weight.names.front());
+    weight.names = std::move(names);
+  }
+}
+
 bool IsMessage(const Node* node) {
   return node->kind() == prim::RaiseException || node->kind() == prim::Print || node->kind() == torch::jit::aten::warn ||
          node->kind() == prim::Constant;
@@ -227,6 +260,7 @@ LoweredModel LowerTorchScript(const std::string& content, const std::string& pat
                     model.graph->inputs()[0]->uses()[0].user->kind().toDisplayString());
     }
     model.graph->eraseInput(0);
+    NameListWeights(module, &model);
     Simplify(model.graph);
   } catch (const c10::Error& e) {
     throw Invalid("{}: not a TorchScript model: {}", path, FirstLine(e.what_without_backtrace()));
@@ -276,13 +310,17 @@ std::vector<std::vector<Node*>> MergeAroundNonTensors(std::vector<std::vector<No
   std::iota(reach.begin(), reach.end(), 0);
   std::unordered_map<const Value*, int> first_user;  // of lists that some operator changes
   std::unordered_set<const Value*> changed;
-  for (const auto& nodes : primary) {
-    for (const Node* n : nodes) {
-      if (!ChangesInput(n)) continue;
-      for (const Value* v : n->inputs()) {
-        if (!IsTensor(v) && HoldsTensor(v->type())) changed.insert(v);
-      }
+  std::function<void(const Node*)> collect = [&](const Node* n) {
+    for (const Block* block : n->blocks()) {
+      for (const Node* inner : block->nodes()) collect(inner);
     }
+    if (!ChangesInput(n)) return;
+    for (const Value* v : n->inputs()) {
+      if (!IsTensor(v)) changed.insert(v);
+    }
+  };
+  for (const auto& nodes : primary) {
+    for (const Node* n : nodes) collect(n);
   }
   for (std::size_t i = 0; i < primary.size(); ++i) {
     const int here = static_cast<int>(i);

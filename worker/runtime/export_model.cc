@@ -25,6 +25,16 @@ std::string Save(torch::jit::Module& module, const std::vector<std::int64_t>& sa
   return out.str();
 }
 
+// The tensor attribute at a dotted path.
+at::Tensor Attribute(torch::jit::Module module, const std::string& path) {
+  std::size_t begin = 0;
+  for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
+    module = module.attr(path.substr(begin, dot - begin)).toModule();
+    begin = dot + 1;
+  }
+  return module.attr(path.substr(begin)).toTensor();
+}
+
 // The tensor attribute at a dotted path, replaced.
 void SetAttribute(torch::jit::Module module, const std::string& path, const at::Tensor& tensor) {
   std::size_t begin = 0;
@@ -42,7 +52,13 @@ std::string FromTorchScript(const LoweredModel& model, const std::string& conten
   for (std::size_t i = 0; i < model.weights.size(); ++i) {
     at::Tensor tensor = weights[i].detach().clone();
     tensor.requires_grad_(model.weights[i].trainable);
-    for (const std::string& path : model.weights[i].names) SetAttribute(module, path, tensor);
+    for (const std::string& path : model.weights[i].names) {
+      // Also where a list holds it (an LSTM's flat weights): in its memory.
+      torch::NoGradGuard no_grad;
+      at::Tensor old = Attribute(module, path);
+      if (old.defined() && old.sizes() == tensor.sizes() && old.is_non_overlapping_and_dense()) old.copy_(tensor);
+      SetAttribute(module, path, tensor);
+    }
   }
   module.eval();
   return Save(module, sample_shape);

@@ -28,6 +28,7 @@ LoweredModel LoadLoweredModel(const std::string& content, const std::string& nam
   partitioner::LoadOptions options;
   options.batch = batch;
   if (!sample_shape.empty()) options.input_shape = sample_shape;
+  options.batch_axes = true;
   return LowerOnnx(partitioner::ParseOnnx(content, name, options));
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "env/core/check.h"
@@ -129,14 +130,11 @@ std::vector<JitValue*> OnnxEmitter::Unpack(JitValue* list, std::size_t count) {
   return {outputs.begin(), outputs.end()};
 }
 
-Ints OnnxEmitter::BatchFree(const Ints& shape) const {
-  Ints target = shape;
-  if (!target.empty() && target[0] == batch()) {
-    for (std::size_t i = 1; i < target.size(); ++i) {
-      if (target[i] == 0) return target;  // -1 is ambiguous beside 0
-    }
-    target[0] = -1;
-  }
+Ints OnnxEmitter::OutputTarget(std::size_t output) const {
+  Ints target = OutputShape(output);
+  const int axis = OutputInfo(output).batch_axis;
+  if (axis < 0 || std::count(target.begin(), target.end(), 0) > 0) return target;  // -1 is ambiguous beside 0
+  target[axis] = -1;
   return target;
 }
 

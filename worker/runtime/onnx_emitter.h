@@ -62,8 +62,8 @@ class OnnxEmitter {
   JitValue* List(const std::vector<JitValue*>& tensors);
   JitValue* OptionalList(const std::vector<JitValue*>& tensors);
   std::vector<JitValue*> Unpack(JitValue* list, std::size_t count);
-  // Target of a reshape to `shape`: the first dimension becomes -1 where it is the batch, so that the result runs at any batch.
-  Ints BatchFree(const Ints& shape) const;
+  // Target of a reshape to the output's shape: -1 where the size goes with the batch, so that the result runs at any batch.
+  Ints OutputTarget(std::size_t output = 0) const;
 
   void Out(std::size_t output, JitValue* value);
   template <typename... Args>

@@ -117,7 +117,7 @@ void CumSum(OnnxEmitter& e) {
   const std::int64_t axis = OnnxEmitter::Axis(e.ConstantInts(1).at(0), e.Rank(0));
   const bool reverse = e.node().Int("reverse", 0) != 0;
   auto turn = [&](JitValue* x) { return reverse ? e.Aten("flip", {x, IValue(Ints{axis})}) : x; };
-  e.Out(0, turn(e.Aten("cumsum", {turn(e.In(0)), IValue(axis), IValue()})));
+  e.Out(0, turn(e.Aten("cumsum", {turn(e.In(0)), IValue(axis)})));
 }
 
 }  // namespace

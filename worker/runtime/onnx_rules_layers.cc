@@ -183,7 +183,7 @@ void Softmax(OnnxEmitter& e, const char* name) {
   if (!flat || axis == rank - 1) return e.Out(0, e.Aten(name, {x, IValue(axis), IValue()}));
   JitValue* matrix = e.Aten("flatten", {x, IValue(axis), IValue(std::int64_t{-1})});
   JitValue* result = e.Aten(name, {matrix, IValue(axis), IValue()});
-  e.Out(0, e.Aten("reshape", {result, IValue(e.BatchFree(e.Shape(0)))}));
+  e.Out(0, e.Aten("reshape", {result, IValue(e.OutputTarget())}));
 }
 
 // Resize and Upsample of the last two dimensions (of four). LibTorch's nearest takes floor(i / scale): that of ONNX where the

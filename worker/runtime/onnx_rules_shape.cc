@@ -12,7 +12,7 @@ using partitioner::DType;
 using torch::jit::IValue;
 
 void Reshape(OnnxEmitter& e) {
-  e.Out(0, e.Aten("reshape", {e.In(0), IValue(e.BatchFree(e.OutputShape()))}));
+  e.Out(0, e.Aten("reshape", {e.In(0), IValue(e.OutputTarget())}));
 }
 
 void Flatten(OnnxEmitter& e) {
@@ -113,13 +113,16 @@ void Gather(OnnxEmitter& e) {
   if (axis == 0 && e.Rank(0) == 2 && !e.IsConstant(1)) return e.Out(0, e.Aten("embedding", {e.In(0), e.In(1)}));
   JitValue* flat = e.Aten("reshape", {e.In(1), IValue(Ints{-1})});
   JitValue* rows = e.Aten("index_select", {e.In(0), IValue(axis), flat});
-  e.Out(0, e.Aten("reshape", {rows, IValue(e.BatchFree(e.OutputShape()))}));
+  e.Out(0, e.Aten("reshape", {rows, IValue(e.OutputTarget())}));
 }
 
 void Expand(OnnxEmitter& e) {
-  Ints shape = e.OutputShape();
-  // -1 keeps the input's own dimension, so that the batch may change.
-  if (!shape.empty() && e.Rank(0) == static_cast<std::int64_t>(shape.size()) && e.Shape(0)[0] == shape[0]) shape[0] = -1;
+  Ints shape = e.OutputTarget();
+  // -1 keeps the input's own dimension: right for the batch where the input has it.
+  const std::size_t shift = shape.size() - e.Shape(0).size();
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == -1 && (d < shift || e.Shape(0)[d - shift] != e.OutputShape()[d])) shape[d] = e.OutputShape()[d];
+  }
   e.Out(0, e.Aten("expand", {e.In(0), IValue(shape)}));
 }
 
@@ -178,7 +181,7 @@ void ReduceProd(OnnxEmitter& e) {
   for (std::int64_t& a : axes) a = OnnxEmitter::Axis(a, e.Rank(0));
   std::sort(axes.rbegin(), axes.rend());
   JitValue* x = e.In(0);
-  for (std::int64_t a : axes) x = e.Aten("prod", {x, IValue(a), IValue(keep), IValue()});
+  for (std::int64_t a : axes) x = e.Aten("prod", {x, IValue(a), IValue(keep)});
   e.Out(0, x);
 }
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "env/core/error.h"
 #include "partitioner/onnx/onnx_model.h"
 #include "tests/partitioner/onnx/onnx_builder.h"
@@ -285,6 +287,24 @@ TEST(NormaliseTest, SharesAParameterReadThroughIdentity) {
   EXPECT_EQ(graph.parameters.size(), 1u);
   ASSERT_EQ(graph.together.size(), 1u);
   EXPECT_EQ(graph.together[0], (std::vector<int>{0, 1}));
+}
+
+// A tied embedding: the second reader, far away, reads a copy that may cross; near ones share the weight and a part.
+TEST(NormaliseTest, AWeightReadFarApartIsReadThroughACopy) {
+  for (const int between : {2, 20}) {
+    OnnxBuilder b;
+    b.Input("x", {-1, 4}).Weight("w", {4, 4}).Node("MatMul", {"x", "w"}, {"h0"});
+    for (int i = 0; i < between; ++i) b.Node("Relu", {"h" + std::to_string(i)}, {"h" + std::to_string(i + 1)});
+    b.Node("Transpose", {"w"}, {"wt"}).Node("MatMul", {"h" + std::to_string(between), "wt"}, {"y"}).Output("y");
+    const OperatorGraph graph = ToOperatorGraph(Load(b));
+    EXPECT_EQ(graph.TrainableElements(), 16);
+    const bool copied =
+        std::any_of(graph.operators.begin(), graph.operators.end(), [](const Operator& op) { return op.name == "w#copy"; });
+    EXPECT_EQ(copied, between == 20);
+    std::size_t largest = 0;
+    for (const auto& group : graph.together) largest = std::max(largest, group.size());
+    EXPECT_EQ(largest, 2u);
+  }
 }
 
 TEST(NormaliseTest, InlinesModelFunctions) {

@@ -97,7 +97,8 @@ TEST(OnnxLoweringTest, TheTableOfOperatorsIsTrue) {
   const auto executable = ExecutableOnnxOperators();
   std::size_t rows = 0, executed = 0;
   for (std::size_t at = text.find("\n| "); at != std::string::npos; at = text.find("\n| ", at + 1)) {
-    const std::size_t first = at + 3, second = text.find(" | ", first), third = text.find(" | ", second + 3), fourth = text.find(" | ", third + 3);
+    const std::size_t first = at + 3, second = text.find(" | ", first), third = text.find(" | ", second + 3),
+                      fourth = text.find(" | ", third + 3);
     const std::string name = text.substr(first, second - first), shape = text.substr(second + 3, third - second - 3),
                       runs = text.substr(third + 3, fourth - third - 3);
     if (name == "ONNX operator" || name == "---") continue;

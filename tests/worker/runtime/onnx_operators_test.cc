@@ -16,7 +16,8 @@ using partitioner::OnnxBuilder;
 using Ints = OnnxBuilder::Ints;
 
 // Runs the model on one input; the weights are the file's own. Shapes must be as inferred.
-std::vector<at::Tensor> Execute(const OnnxBuilder& builder, const at::Tensor& input, const std::vector<at::Tensor>& weights = {}) {
+std::vector<at::Tensor> Execute(const OnnxBuilder& builder, const at::Tensor& input,
+                                const std::vector<at::Tensor>& weights = {}) {
   const std::vector<std::int64_t> sample(input.sizes().begin() + 1, input.sizes().end());
   const partitioner::LoweredModel model = LoadLoweredModel(builder.Bytes(), "test.onnx", input.size(0), sample);
   const auto& graph = model.operator_graph;

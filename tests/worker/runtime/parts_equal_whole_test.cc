@@ -189,7 +189,7 @@ TEST(StageTrainerTest, OnnxEqualsPlainLibTorch) {
 
 TEST(StageTrainerTest, ExportedModelRepeatsTheHeldOutAccuracy) {
   at::set_num_threads(1);
-  for (const char* file : {"cnn_ts.pt", "cnn.onnx", "attention.onnx"}) {
+  for (const char* file : {"cnn_ts.pt", "cnn.onnx", "attention.onnx", "lstm_ts.pt", "lstm.onnx", "unet_ts.pt", "unet.onnx"}) {
     SCOPED_TRACE(file);
     const TrainerResult result = RunParts(Plan(file, 2, "sgd"), ReadFile(kRoot + "/models/" + file), 1);
     std::istringstream stream(result.torchscript);

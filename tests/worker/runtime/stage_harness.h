@@ -27,7 +27,7 @@ inline PassResult RunPass(const partitioner::LoweredModel& model, const std::vec
                           const at::Tensor& input, const std::vector<at::Tensor>& initial) {
   std::vector<at::Tensor> weights;
   for (std::size_t w = 0; w < initial.size(); ++w) {
-    weights.push_back(initial[w].defined() ? initial[w].clone() : at::Tensor());
+    weights.push_back(initial[w].defined() ? initial[w].detach().clone() : at::Tensor());
     if (weights.back().defined() && model.weights[w].trainable) weights.back().requires_grad_(true);
   }
   std::vector<std::unique_ptr<Stage>> stages;
