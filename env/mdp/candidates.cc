@@ -353,6 +353,34 @@ Projection Project(const ClusterState& state, const Candidate& candidate) {
   return result;
 }
 
+MoveProjection ProjectMove(const ClusterState& state, JobId id, std::span<const WorkerId> target) {
+  const LiveJob& job = state.job(id);
+  std::vector<JobId> connected;
+  CollectNeighbours(state, job.placement, &connected);
+  CollectNeighbours(state, target, &connected);
+  for (std::size_t i = 0; i < connected.size(); ++i) CollectNeighbours(state, state.job(connected[i]).placement, &connected);
+  std::vector<Runner> runners;
+  std::size_t own = 0;
+  for (JobId other : connected) {
+    const LiveJob& r = state.job(other);
+    if (other == id) own = runners.size();
+    runners.push_back({r.spec.get(), r.placement, state.RemainingIterations(other), std::max(0.0, r.resume_at - state.now()),
+                       r.time_factor, 0, false, r.corun_class});
+  }
+  std::vector<WorkerLoad> loads(state.loads().begin(), state.loads().end());
+  MoveProjection projection;
+  double none = 0;
+  projection.before = RunToEnd(state, runners, loads, &none);
+  AddLoads(*job.spec, job.placement, -1, &loads);
+  AddLoads(*job.spec, target, 1, &loads);
+  runners[own].placement = target;
+  runners[own].still = state.StopSeconds(id, target);
+  runners[own].candidate = true;
+  projection.after = RunToEnd(state, std::move(runners), std::move(loads), &projection.finish);
+  projection.after += projection.finish;
+  return projection;
+}
+
 WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const SimTime> reserved, bool wide) {
   constexpr int kDepartures = 6;
   const LiveJob& job = state.job(id);
