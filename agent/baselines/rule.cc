@@ -65,14 +65,24 @@ Placement SpreadPlacement(const ClusterState& state, JobId job) {
 
 Placement PackPlacement(const ClusterState& state, JobId job) {
   const LiveJob& live = state.job(job);
-  std::vector<double> load = WorkerLoads(state);
   const double memory = live.spec->total_memory_bytes();
   if (live.spec->replicas == 1) {
-    const WorkerId w =
-        LeastLoaded(state, load, [&](WorkerId v) { return state.free_residencies(v) > 0 && memory <= Room(state, v); });
-    if (w >= 0) return Placement(live.spec->subgraphs.size(), w);
+    // An idle worker has load 0 and a busy one more: loads are summed only where no idle one holds the job.
+    WorkerId idle = -1;
+    bool any = false;
+    for (WorkerId v = 0; v < state.num_workers(); ++v) {
+      if (state.free_residencies(v) == 0 || memory > Room(state, v)) continue;
+      any = true;
+      if (state.residents(v).empty() && (idle < 0 || state.worker(v).flops > state.worker(idle).flops)) idle = v;
+    }
+    if (idle >= 0) return Placement(live.spec->subgraphs.size(), idle);
+    if (any) {
+      const WorkerId w = LeastLoaded(state, WorkerLoads(state),
+                                     [&](WorkerId v) { return state.free_residencies(v) > 0 && memory <= Room(state, v); });
+      return Placement(live.spec->subgraphs.size(), w);
+    }
   }
-  return Spread(state, live, std::move(load));
+  return Spread(state, live, WorkerLoads(state));
 }
 
 RuleOptions HandSetRule() {
