@@ -32,11 +32,9 @@ double ReloadSeconds(const ClusterState& state, const LiveJob& job) {
 }
 
 std::optional<Placement> LeastOwn(const ClusterState& state, JobId id) {
-  std::vector<Candidate> candidates = GenerateCandidates(state, id, true);
-  if (candidates.empty()) return std::nullopt;
-  const auto best = std::min_element(candidates.begin(), candidates.end(),
-                                     [](const Candidate& a, const Candidate& b) { return a.own < b.own; });
-  return std::move(best->placement);
+  Candidate least = LeastOwnCandidate(state, id, true);
+  if (least.job < 0) return std::nullopt;
+  return std::move(least.placement);
 }
 
 // Cheap and necessary for PlacementWithout: the memory that is free once r is gone holds the job's largest subgraph, and all of

@@ -205,7 +205,15 @@ Placement RuleScheduler::Choose(const ClusterState& state, JobId job) {
 }
 
 Placement RuleScheduler::ChooseByPrice(const ClusterState& state, JobId job) {
-  std::vector<Candidate> candidates = GenerateCandidates(state, job, options_.wide);
+  // Where the price is own alone, one candidate decides.
+  const bool own_alone = options_.alpha == 0 && options_.chi == kNever && options_.split == 0 && options_.beta == 0 &&
+                         options_.press == 0 && !options_.projected;
+  std::vector<Candidate> candidates;
+  if (!own_alone) {
+    candidates = GenerateCandidates(state, job, options_.wide);
+  } else if (Candidate least = LeastOwnCandidate(state, job, options_.wide); least.job >= 0) {
+    candidates.push_back(std::move(least));
+  }
   const double waiting_per_slot = static_cast<double>(state.waiting().size()) / std::max(1, state.total_slots());
   auto price = [&](const Candidate& c, double own, double delay) {
     const double s = c.workers_used;

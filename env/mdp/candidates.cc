@@ -24,44 +24,65 @@ int CountDistinct(std::span<const WorkerId> placement) {
 // read.
 class Generator {
  public:
-  Generator(const ClusterState& state, const LiveJob& job, bool wide)
+  // `least_only`: only what is better than all before is kept; the last one is the candidate of least own. REQUIRES then: no
+  // reload, so that own and T order alike.
+  Generator(const ClusterState& state, const LiveJob& job, bool wide, bool least_only)
       : state_(state),
         job_(job),
         spec_(*job.spec),
         k_(job.spec->num_subgraphs()),
         wide_(wide),
+        least_only_(least_only),
+        keep_below_(least_only ? 1.0 : 1.3),
         left_(state.RemainingIterations(job.id)) {
     const int n = state.num_workers();
     loads_.resize(n);
-    std::vector<std::pair<double, WorkerId>> order;
+    order_.reserve(n);
     for (int w = 0; w < n; ++w) {
       loads_[w] = state.LoadWith(w, job);
-      if (state.free_residencies(w) > 0) order.emplace_back(-SpeedOf(state.worker(w), loads_[w], state.options()), w);
+      if (state.free_residencies(w) > 0) order_.emplace_back(-SpeedOf(state.worker(w), loads_[w], state.options()), w);
     }
-    std::sort(order.begin(), order.end());
-    for (const auto& [speed, w] : order) {
-      free_.push_back(w);
-      room_.push_back(state.free_memory(w) + kMemorySlack * state.worker(w).memory_bytes);
-    }
+    Sort(least_only ? 16 : order_.size());
   }
 
   std::vector<Candidate> Run() {
     if (spec_.replicas > 1) {
+      Sort(order_.size());
       Replicas();
       return std::move(found_);
     }
     Whole();
     if (k_ >= 2) Pairs();
-    if (k_ >= 3 && (wide_ || found_.empty())) Beam(found_.empty() ? free_.size() : 8);
-    if (found_.empty() && state_.running().empty()) FirstFit();
+    if (k_ >= 3 && (wide_ || found_.empty())) Beam(found_.empty() ? order_.size() : 8);
+    if (found_.empty() && state_.running().empty()) {
+      Sort(order_.size());
+      FirstFit();
+    }
     return std::move(found_);
   }
 
  private:
+  // Fills free_ and room_ with at least the first `count`, fastest first.
+  void Sort(std::size_t count) {
+    count = std::min(count, order_.size());
+    const std::size_t done = free_.size();
+    if (count <= done) return;
+    std::partial_sort(order_.begin() + static_cast<std::ptrdiff_t>(done), order_.begin() + static_cast<std::ptrdiff_t>(count),
+                      order_.end());
+    for (std::size_t i = done; i < count; ++i) {
+      const WorkerId w = order_[i].second;
+      free_.push_back(w);
+      room_.push_back(state_.free_memory(w) + kMemorySlack * state_.worker(w).memory_bytes);
+    }
+  }
   double Time(std::span<const WorkerId> placement) const {
     return job_.time_factor * IterationTime(spec_, placement, state_.workers(), loads_, state_.options());
   }
   void Add(Placement placement, double time, int workers_used) {
+    if (least_only_ && !found_.empty()) {
+      if (!(left_ * time < found_.back().own)) return;
+      found_.clear();
+    }
     least_ = std::min(least_, time);
     const double stop = job_.needs_reload ? state_.StopSeconds(job_.id, placement) : 0;
     found_.push_back({job_.id, std::move(placement), time, left_ * time + stop, workers_used});
@@ -69,7 +90,8 @@ class Generator {
 
   void Whole() {
     const double memory = spec_.total_memory_bytes(), work = WholeJobWork(spec_);
-    for (std::size_t i = 0; i < free_.size(); ++i) {
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (i == free_.size()) Sort(order_.size());
       if (memory > room_[i]) continue;
       const WorkerId w = free_[i];
       Placement placement(k_, w);
@@ -77,6 +99,7 @@ class Generator {
                               ? Time(placement)
                               : job_.time_factor * work / SpeedOf(state_.worker(w), loads_[w], state_.options());
       Add(std::move(placement), time, 1);
+      if (least_only_) return;  // the others are no faster
     }
   }
 
@@ -101,17 +124,18 @@ class Generator {
         if (before[q] > room_[x]) continue;
         for (std::size_t y = 0; y < most; ++y) {
           if (x == y || before[k_] - before[q] > room_[y]) continue;
-          if (moved >= 1.3 * least_ * std::min(nic(x), nic(y))) continue;
+          if (moved >= keep_below_ * least_ * std::min(nic(x), nic(y))) continue;
           std::fill(placement.begin(), placement.begin() + q, free_[x]);
           std::fill(placement.begin() + q, placement.end(), free_[y]);
           const double time = Time(placement);
-          if (time < 1.3 * least_) Add(placement, time, 2);
+          if (time < keep_below_ * least_) Add(placement, time, 2);
         }
       }
     }
   }
 
   void Beam(std::size_t most) {
+    Sort(most);
     most = std::min(most, free_.size());
     const std::size_t width = wide_ ? 12 : 4;
     // A state of depth i is i workers in a row of `rows`, k_ wide; `longer` holds (T, parent, worker) in the order of generation.
@@ -131,7 +155,10 @@ class Generator {
           for (int j = 0; j < i; ++j) need += trial[j] == free_[f] ? spec_.subgraphs[j].memory_bytes : 0;
           if (need > room_[f]) continue;
           trial[i] = free_[f];
-          longer.push_back({Time(std::span(trial).first(i + 1)), parent, f});
+          const double time = Time(std::span(trial).first(i + 1));
+          // T of a prefix never exceeds T of the whole, and what is cut here would stand behind all that is left.
+          if (least_only_ && time >= least_) continue;
+          longer.push_back({time, parent, f});
         }
       }
       std::stable_sort(longer.begin(), longer.end(), [](const Longer& a, const Longer& b) { return a.time < b.time; });
@@ -193,10 +220,13 @@ class Generator {
   const JobSpec& spec_;
   int k_;
   bool wide_;
+  bool least_only_;
+  double keep_below_;  // a pair is kept where T is below so much of the least
   double left_;
   std::vector<WorkerLoad> loads_;
-  std::vector<WorkerId> free_;  // fastest speed(n+1) first
-  std::vector<double> room_;    // free memory, parallel to free_
+  std::vector<std::pair<double, WorkerId>> order_;  // (-speed(n+1), free worker), sorted as far as free_ reaches
+  std::vector<WorkerId> free_;                      // fastest speed(n+1) first
+  std::vector<double> room_;                        // free memory, parallel to free_
   double least_ = kNever;
   std::vector<Candidate> found_;
 };
@@ -204,7 +234,18 @@ class Generator {
 }  // namespace
 
 std::vector<Candidate> GenerateCandidates(const ClusterState& state, JobId job, bool wide) {
-  return Generator(state, state.job(job), wide).Run();
+  return Generator(state, state.job(job), wide, false).Run();
+}
+
+Candidate LeastOwnCandidate(const ClusterState& state, JobId id, bool wide) {
+  const LiveJob& job = state.job(id);
+  const bool ordered = !job.needs_reload;
+  std::vector<Candidate> candidates = Generator(state, job, wide, ordered).Run();
+  Candidate* least = nullptr;
+  for (Candidate& c : candidates) {
+    if (!least || c.own < least->own) least = &c;
+  }
+  return least ? std::move(*least) : Candidate{};
 }
 
 // ---- Prices

@@ -36,6 +36,10 @@ struct Candidate {
 // With replicas > 1: rows of whole replicas on the fastest R workers that hold one each, or nothing.
 std::vector<Candidate> GenerateCandidates(const ClusterState& state, JobId job, bool wide = false);
 
+// The candidate of least own among GenerateCandidates(state, job, wide), the first generated among equals; job < 0: there is
+// none. Costs much less: what can't be the least is never built.
+Candidate LeastOwnCandidate(const ClusterState& state, JobId job, bool wide);
+
 // Static Delay(p), in job-seconds.
 double InflictedDelay(const ClusterState& state, const Candidate& candidate);
 
