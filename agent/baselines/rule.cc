@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "env/core/rng.h"
+#include "agent/baselines/heft.h"
 
 namespace weir {
 namespace {
-
-bool AnyFree(const ClusterState& state) {
-  for (int w = 0; w < state.num_workers(); ++w) {
-    if (state.free_residencies(w) > 0) return true;
-  }
-  return false;
-}
 
 // Seconds of work left on each worker.
 std::vector<double> WorkerLoads(const ClusterState& state) {
@@ -72,17 +65,27 @@ Placement SpreadPlacement(const ClusterState& state, JobId job) {
 
 Placement PackPlacement(const ClusterState& state, JobId job) {
   const LiveJob& live = state.job(job);
-  std::vector<double> load = WorkerLoads(state);
   const double memory = live.spec->total_memory_bytes();
   if (live.spec->replicas == 1) {
-    const WorkerId w =
-        LeastLoaded(state, load, [&](WorkerId v) { return state.free_residencies(v) > 0 && memory <= Room(state, v); });
-    if (w >= 0) return Placement(live.spec->subgraphs.size(), w);
+    // An idle worker has load 0 and a busy one more: loads are summed only where no idle one holds the job.
+    WorkerId idle = -1;
+    bool any = false;
+    for (WorkerId v = 0; v < state.num_workers(); ++v) {
+      if (state.free_residencies(v) == 0 || memory > Room(state, v)) continue;
+      any = true;
+      if (state.residents(v).empty() && (idle < 0 || state.worker(v).flops > state.worker(idle).flops)) idle = v;
+    }
+    if (idle >= 0) return Placement(live.spec->subgraphs.size(), idle);
+    if (any) {
+      const WorkerId w = LeastLoaded(state, WorkerLoads(state),
+                                     [&](WorkerId v) { return state.free_residencies(v) > 0 && memory <= Room(state, v); });
+      return Placement(live.spec->subgraphs.size(), w);
+    }
   }
-  return Spread(state, live, std::move(load));
+  return Spread(state, live, WorkerLoads(state));
 }
 
-RuleOptions TenParameterRule() {
+RuleOptions HandSetRule() {
   RuleOptions options;
   options.order = RuleOptions::Order::kBestTime;
   options.wide = false;
@@ -100,6 +103,21 @@ RuleOptions TenParameterRule() {
   return options;
 }
 
+RuleOptions TunedRule() {
+  RuleOptions options = HandSetRule();
+  options.alpha = 2.402;
+  options.kappa = 1.668;
+  options.chi = 1.349;
+  options.claim = 1.354;
+  options.delta = 22.83;
+  options.split = 0.07248;
+  options.beta = 0.02377;
+  options.press = 0.02699;
+  options.pmem = 0.1556;
+  options.aging = 0.1391;
+  return options;
+}
+
 void RuleScheduler::Reset() {
   in_pass_ = false;
 }
@@ -108,11 +126,15 @@ void RuleScheduler::StartPass(const ClusterState& state) {
   in_pass_ = true;
   next_ = 0;
   reserved_.assign(state.num_workers(), 0.0);
-  queue_.assign(state.waiting().begin(), state.waiting().end());
-  if (options_.order == RuleOptions::Order::kArrival || queue_.size() < 2) return;
+  queue_ = OrderOf(state);
+}
+
+std::vector<JobId> RuleScheduler::OrderOf(const ClusterState& state) {
+  std::vector<JobId> queue(state.waiting().begin(), state.waiting().end());
+  if (options_.order == RuleOptions::Order::kArrival || queue.size() < 2) return queue;
   std::vector<std::pair<double, JobId>> keyed;
-  keyed.reserve(queue_.size());
-  for (JobId id : queue_) {
+  keyed.reserve(queue.size());
+  for (JobId id : queue) {
     const LiveJob& job = state.job(id);
     const double work = state.RemainingIterations(id) * job.spec->total_flop();
     double key = 0;
@@ -143,12 +165,13 @@ void RuleScheduler::StartPass(const ClusterState& state) {
   }
   // Ties stay in order of arrival.
   std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (std::size_t i = 0; i < keyed.size(); ++i) queue_[i] = keyed[i].second;
+  for (std::size_t i = 0; i < keyed.size(); ++i) queue[i] = keyed[i].second;
+  return queue;
 }
 
 Action RuleScheduler::Decide(const ClusterState& state) {
   if (!in_pass_) StartPass(state);
-  while (next_ < queue_.size() && AnyFree(state)) {
+  while (next_ < queue_.size() && state.AnyFreeResidency()) {
     const JobId job = queue_[next_++];
     Placement placement = Choose(state, job);
     if (!placement.empty()) return Action::Place(job, std::move(placement));
@@ -169,6 +192,12 @@ Placement RuleScheduler::Choose(const ClusterState& state, JobId job) {
     case RuleOptions::Choice::kPack:
       placement = PackPlacement(state, job);
       break;
+    case RuleOptions::Choice::kHeft:
+      placement = HeftPlacement(state, job);
+      break;
+    case RuleOptions::Choice::kPeft:
+      placement = PeftPlacement(state, job);
+      break;
   }
   // On an empty cluster a job must not starve because spreading happens to fail.
   if (placement.empty() && state.running().empty()) return ChooseByPrice(state, job);
@@ -176,7 +205,15 @@ Placement RuleScheduler::Choose(const ClusterState& state, JobId job) {
 }
 
 Placement RuleScheduler::ChooseByPrice(const ClusterState& state, JobId job) {
-  std::vector<Candidate> candidates = GenerateCandidates(state, job, options_.wide);
+  // Where the price is own alone, one candidate decides.
+  const bool own_alone = options_.alpha == 0 && options_.chi == kNever && options_.split == 0 && options_.beta == 0 &&
+                         options_.press == 0 && !options_.projected;
+  std::vector<Candidate> candidates;
+  if (!own_alone) {
+    candidates = GenerateCandidates(state, job, options_.wide);
+  } else if (Candidate least = LeastOwnCandidate(state, job, options_.wide); least.job >= 0) {
+    candidates.push_back(std::move(least));
+  }
   const double waiting_per_slot = static_cast<double>(state.waiting().size()) / std::max(1, state.total_slots());
   auto price = [&](const Candidate& c, double own, double delay) {
     const double s = c.workers_used;
@@ -223,31 +260,6 @@ Placement RuleScheduler::ChooseByPrice(const ClusterState& state, JobId job) {
   if (chosen && !(cost > options_.kappa * wait.seconds) && !too_slow) return chosen->placement;
   if (options_.claim > 0 && wait.worker >= 0) reserved_[wait.worker] = state.now() + options_.claim * wait.seconds;
   return {};
-}
-
-Action MinMinScheduler::Decide(const ClusterState& state) {
-  if (!AnyFree(state)) return Action::Wait();
-  double least = kNever;
-  Action best;
-  for (JobId id : state.waiting()) {
-    for (Candidate& c : GenerateCandidates(state, id, true)) {
-      if (c.own < least) {
-        least = c.own;
-        best = Action::Place(id, std::move(c.placement));
-      }
-    }
-  }
-  return best;
-}
-
-Action RandomScheduler::Decide(const ClusterState& state) {
-  std::vector<Candidate> all;
-  for (JobId id : state.waiting()) {
-    for (Candidate& c : GenerateCandidates(state, id)) all.push_back(std::move(c));
-  }
-  if (all.empty()) return Action::Wait();
-  Candidate& c = all[Rng(Mix64(seed_, draws_++)).Below(all.size())];
-  return Action::Place(c.job, std::move(c.placement));
 }
 
 }  // namespace weir

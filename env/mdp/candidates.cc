@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 #include "env/core/check.h"
-#include "env/core/rng.h"
 
 namespace weir {
 namespace {
@@ -26,44 +24,65 @@ int CountDistinct(std::span<const WorkerId> placement) {
 // read.
 class Generator {
  public:
-  Generator(const ClusterState& state, const LiveJob& job, bool wide)
+  // `least_only`: only what is better than all before is kept; the last one is the candidate of least own. REQUIRES then: no
+  // reload, so that own and T order alike.
+  Generator(const ClusterState& state, const LiveJob& job, bool wide, bool least_only)
       : state_(state),
         job_(job),
         spec_(*job.spec),
         k_(job.spec->num_subgraphs()),
         wide_(wide),
+        least_only_(least_only),
+        keep_below_(least_only ? 1.0 : 1.3),
         left_(state.RemainingIterations(job.id)) {
     const int n = state.num_workers();
     loads_.resize(n);
-    std::vector<std::pair<double, WorkerId>> order;
+    order_.reserve(n);
     for (int w = 0; w < n; ++w) {
-      loads_[w] = {state.loads()[w].residents + 1, state.loads()[w].cut_jobs + 1};
-      if (state.free_residencies(w) > 0) order.emplace_back(-SpeedOf(state.worker(w), loads_[w].residents), w);
+      loads_[w] = state.LoadWith(w, job);
+      if (state.free_residencies(w) > 0) order_.emplace_back(-SpeedOf(state.worker(w), loads_[w], state.options()), w);
     }
-    std::sort(order.begin(), order.end());
-    for (const auto& [speed, w] : order) {
-      free_.push_back(w);
-      room_.push_back(state.free_memory(w) + kMemorySlack * state.worker(w).memory_bytes);
-    }
+    Sort(least_only ? 16 : order_.size());
   }
 
   std::vector<Candidate> Run() {
     if (spec_.replicas > 1) {
+      Sort(order_.size());
       Replicas();
       return std::move(found_);
     }
     Whole();
     if (k_ >= 2) Pairs();
-    if (k_ >= 3 && (wide_ || found_.empty())) Beam(found_.empty() ? free_.size() : 8);
-    if (found_.empty() && state_.running().empty()) FirstFit();
+    if (k_ >= 3 && (wide_ || found_.empty())) Beam(found_.empty() ? order_.size() : 8);
+    if (found_.empty() && state_.running().empty()) {
+      Sort(order_.size());
+      FirstFit();
+    }
     return std::move(found_);
   }
 
  private:
+  // Fills free_ and room_ with at least the first `count`, fastest first.
+  void Sort(std::size_t count) {
+    count = std::min(count, order_.size());
+    const std::size_t done = free_.size();
+    if (count <= done) return;
+    std::partial_sort(order_.begin() + static_cast<std::ptrdiff_t>(done), order_.begin() + static_cast<std::ptrdiff_t>(count),
+                      order_.end());
+    for (std::size_t i = done; i < count; ++i) {
+      const WorkerId w = order_[i].second;
+      free_.push_back(w);
+      room_.push_back(state_.free_memory(w) + kMemorySlack * state_.worker(w).memory_bytes);
+    }
+  }
   double Time(std::span<const WorkerId> placement) const {
     return job_.time_factor * IterationTime(spec_, placement, state_.workers(), loads_, state_.options());
   }
   void Add(Placement placement, double time, int workers_used) {
+    if (least_only_ && !found_.empty()) {
+      if (!(left_ * time < found_.back().own)) return;
+      found_.clear();
+    }
     least_ = std::min(least_, time);
     const double stop = job_.needs_reload ? state_.StopSeconds(job_.id, placement) : 0;
     found_.push_back({job_.id, std::move(placement), time, left_ * time + stop, workers_used});
@@ -71,13 +90,16 @@ class Generator {
 
   void Whole() {
     const double memory = spec_.total_memory_bytes(), work = WholeJobWork(spec_);
-    for (std::size_t i = 0; i < free_.size(); ++i) {
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (i == free_.size()) Sort(order_.size());
       if (memory > room_[i]) continue;
       const WorkerId w = free_[i];
       Placement placement(k_, w);
-      const double time =
-          state_.options().physical ? Time(placement) : job_.time_factor * work / SpeedOf(state_.worker(w), loads_[w].residents);
+      const double time = state_.options().physical
+                              ? Time(placement)
+                              : job_.time_factor * work / SpeedOf(state_.worker(w), loads_[w], state_.options());
       Add(std::move(placement), time, 1);
+      if (least_only_) return;  // the others are no faster
     }
   }
 
@@ -102,17 +124,18 @@ class Generator {
         if (before[q] > room_[x]) continue;
         for (std::size_t y = 0; y < most; ++y) {
           if (x == y || before[k_] - before[q] > room_[y]) continue;
-          if (moved >= 1.3 * least_ * std::min(nic(x), nic(y))) continue;
+          if (moved >= keep_below_ * least_ * std::min(nic(x), nic(y))) continue;
           std::fill(placement.begin(), placement.begin() + q, free_[x]);
           std::fill(placement.begin() + q, placement.end(), free_[y]);
           const double time = Time(placement);
-          if (time < 1.3 * least_) Add(placement, time, 2);
+          if (time < keep_below_ * least_) Add(placement, time, 2);
         }
       }
     }
   }
 
   void Beam(std::size_t most) {
+    Sort(most);
     most = std::min(most, free_.size());
     const std::size_t width = wide_ ? 12 : 4;
     // A state of depth i is i workers in a row of `rows`, k_ wide; `longer` holds (T, parent, worker) in the order of generation.
@@ -132,7 +155,10 @@ class Generator {
           for (int j = 0; j < i; ++j) need += trial[j] == free_[f] ? spec_.subgraphs[j].memory_bytes : 0;
           if (need > room_[f]) continue;
           trial[i] = free_[f];
-          longer.push_back({Time(std::span(trial).first(i + 1)), parent, f});
+          const double time = Time(std::span(trial).first(i + 1));
+          // T of a prefix never exceeds T of the whole, and what is cut here would stand behind all that is left.
+          if (least_only_ && time >= least_) continue;
+          longer.push_back({time, parent, f});
         }
       }
       std::stable_sort(longer.begin(), longer.end(), [](const Longer& a, const Longer& b) { return a.time < b.time; });
@@ -194,10 +220,13 @@ class Generator {
   const JobSpec& spec_;
   int k_;
   bool wide_;
+  bool least_only_;
+  double keep_below_;  // a pair is kept where T is below so much of the least
   double left_;
   std::vector<WorkerLoad> loads_;
-  std::vector<WorkerId> free_;  // fastest speed(n+1) first
-  std::vector<double> room_;    // free memory, parallel to free_
+  std::vector<std::pair<double, WorkerId>> order_;  // (-speed(n+1), free worker), sorted as far as free_ reaches
+  std::vector<WorkerId> free_;                      // fastest speed(n+1) first
+  std::vector<double> room_;                        // free memory, parallel to free_
   double least_ = kNever;
   std::vector<Candidate> found_;
 };
@@ -205,103 +234,18 @@ class Generator {
 }  // namespace
 
 std::vector<Candidate> GenerateCandidates(const ClusterState& state, JobId job, bool wide) {
-  return Generator(state, state.job(job), wide).Run();
+  return Generator(state, state.job(job), wide, false).Run();
 }
 
-// ---- T*
-
-double BestAloneTime(const ClusterState& state, const JobSpec& job) {
-  // Branch and bound in topological order: T of a prefix never exceeds T of the whole. Of unused workers that are equal, one is
-  // tried.
-  const std::span<const WorkerSpec> workers = state.workers();
-  const std::vector<WorkerLoad> loads(workers.size(), WorkerLoad{1, 1});
-  std::vector<WorkerId> order;
-  for (int w = 0; w < state.num_workers(); ++w) {
-    if (state.available(w)) order.push_back(w);
+Candidate LeastOwnCandidate(const ClusterState& state, JobId id, bool wide) {
+  const LiveJob& job = state.job(id);
+  const bool ordered = !job.needs_reload;
+  std::vector<Candidate> candidates = Generator(state, job, wide, ordered).Run();
+  Candidate* least = nullptr;
+  for (Candidate& c : candidates) {
+    if (!least || c.own < least->own) least = &c;
   }
-  std::stable_sort(order.begin(), order.end(), [&](WorkerId a, WorkerId b) { return workers[a].flops > workers[b].flops; });
-  const int k = job.num_subgraphs();
-  auto time = [&](std::span<const WorkerId> placement) { return IterationTime(job, placement, workers, loads, state.options()); };
-  const double total = job.total_memory_bytes();
-  auto room = [&](WorkerId w) { return workers[w].memory_bytes * (1 + kMemorySlack); };
-  double best = kNever;
-  if (job.replicas > 1) {
-    Placement rows;
-    for (WorkerId w : order) {
-      if (total <= room(w) && rows.size() < static_cast<std::size_t>(k) * job.replicas) rows.insert(rows.end(), k, w);
-    }
-    return rows.size() == static_cast<std::size_t>(k) * job.replicas ? time(rows) : kNever;
-  }
-  for (WorkerId w : order) {
-    if (total <= room(w)) best = std::min(best, time(Placement(k, w)));
-  }
-  std::vector<double> free(workers.size());
-  for (WorkerId w : order) free[w] = room(w);
-  std::vector<int> used(workers.size(), 0);
-  Placement placement;
-  placement.reserve(k);
-  int nodes = 200000;
-  auto equal = [&](const WorkerSpec& a, const WorkerSpec& b) {
-    return a.flops == b.flops && a.memory_bytes == b.memory_bytes && a.bandwidth == b.bandwidth && a.latency == b.latency;
-  };
-  auto search = [&](auto&& self, int i) -> void {
-    const double need = job.subgraphs[i].memory_bytes;
-    for (std::size_t o = 0; o < order.size(); ++o) {
-      const WorkerId w = order[o];
-      if (free[w] < need) continue;
-      bool twin = false;
-      for (std::size_t p = 0; p < o && used[w] == 0 && !twin; ++p)
-        twin = used[order[p]] == 0 && equal(workers[order[p]], workers[w]);
-      if (twin) continue;
-      if (--nodes < 0) return;
-      placement.push_back(w);
-      const double t = time(placement);
-      if (t < best) {
-        if (i + 1 == k) {
-          best = t;
-        } else {
-          free[w] -= need;
-          ++used[w];
-          self(self, i + 1);
-          --used[w];
-          free[w] += need;
-        }
-      }
-      placement.pop_back();
-    }
-  };
-  search(search, 0);
-  return best;
-}
-
-namespace {
-std::mutex shared_times_mutex;
-std::unordered_map<std::uint64_t, double>& SharedTimes() {
-  static auto* times = new std::unordered_map<std::uint64_t, double>;
-  return *times;
-}
-}  // namespace
-
-double BestTimes::Find(const ClusterState& state, const JobSpec& job, std::uint64_t shape) {
-  constexpr std::size_t kMostKept = 1 << 16;
-  const std::uint64_t key = Mix64(state.cluster_hash(), shape);
-  if (auto known = known_.find(key); known != known_.end()) return known->second;
-  if (known_.size() > kMostKept) known_.clear();
-  {
-    const std::lock_guard<std::mutex> lock(shared_times_mutex);
-    if (auto known = SharedTimes().find(key); known != SharedTimes().end()) return known_[key] = known->second;
-  }
-  const double time = BestAloneTime(state, job);
-  const std::lock_guard<std::mutex> lock(shared_times_mutex);
-  if (SharedTimes().size() > 16 * kMostKept) SharedTimes().clear();
-  return known_[key] = SharedTimes()[key] = time;
-}
-
-double BestTimes::Get(const ClusterState& state, const JobSpec& job) {
-  return Find(state, job, ShapeHash(job));
-}
-double BestTimes::Get(const ClusterState& state, const LiveJob& job) {
-  return Find(state, *job.spec, job.shape);
+  return least ? std::move(*least) : Candidate{};
 }
 
 // ---- Prices
@@ -337,7 +281,11 @@ double InflictedDelay(const ClusterState& state, const Candidate& candidate) {
   CollectNeighbours(state, candidate.placement, &neighbours);
   if (neighbours.empty()) return 0;
   std::vector<WorkerLoad> loads(state.loads().begin(), state.loads().end());
-  AddLoads(*state.job(candidate.job).spec, candidate.placement, 1, &loads);
+  const LiveJob& added = state.job(candidate.job);
+  AddLoads(*added.spec, candidate.placement, 1, &loads);
+  if (state.options().corun) {
+    for (WorkerId w : candidate.placement) loads[w].gain_sum = state.PairGains(w, -1, &added);
+  }
   double delay = 0;
   for (JobId id : neighbours) {
     const LiveJob& r = state.job(id);
@@ -357,11 +305,30 @@ struct Runner {
   double factor;
   double time;  // T
   bool candidate;
+  int corun_class;
 };
+
+// Pair gains of w with these runners there. They are all who are.
+double PairGainsOf(const ClusterState& state, WorkerId w, const std::vector<Runner>& runners) {
+  double sum = 0;
+  for (std::size_t i = 0; i < runners.size(); ++i) {
+    if (std::find(runners[i].placement.begin(), runners[i].placement.end(), w) == runners[i].placement.end()) continue;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (std::find(runners[j].placement.begin(), runners[j].placement.end(), w) == runners[j].placement.end()) continue;
+      sum += state.options().corun->Gain(runners[i].corun_class, runners[j].corun_class, state.worker(w).corun_gain);
+    }
+  }
+  return sum;
+}
 
 // Runs all to their end; returns the sum of finishes (from now) of the others and, through `own`, the candidate's.
 double RunToEnd(const ClusterState& state, std::vector<Runner> runners, std::vector<WorkerLoad> loads, double* own) {
   double now = 0, sum = 0;
+  if (state.options().corun) {
+    for (const Runner& r : runners) {
+      for (WorkerId w : r.placement) loads[w].gain_sum = PairGainsOf(state, w, runners);
+    }
+  }
   auto refresh = [&](Runner& r) {
     r.time = r.factor * IterationTime(*r.spec, r.placement, state.workers(), loads, state.options());
   };
@@ -386,6 +353,9 @@ double RunToEnd(const ClusterState& state, std::vector<Runner> runners, std::vec
     runners.erase(runners.begin() + static_cast<std::ptrdiff_t>(first));
     (gone.candidate ? *own : sum) += now;
     AddLoads(*gone.spec, gone.placement, -1, &loads);
+    if (state.options().corun) {
+      for (WorkerId w : gone.placement) loads[w].gain_sum = PairGainsOf(state, w, runners);
+    }
     for (Runner& r : runners) {
       bool touched = false;
       for (WorkerId w : r.placement)
@@ -408,7 +378,7 @@ Projection Project(const ClusterState& state, const Candidate& candidate) {
   for (JobId id : connected) {
     const LiveJob& r = state.job(id);
     runners.push_back({r.spec.get(), r.placement, state.RemainingIterations(id), std::max(0.0, r.resume_at - state.now()),
-                       r.time_factor, 0, false});
+                       r.time_factor, 0, false, r.corun_class});
   }
   std::vector<WorkerLoad> loads(state.loads().begin(), state.loads().end());
   double none = 0;
@@ -417,11 +387,39 @@ Projection Project(const ClusterState& state, const Candidate& candidate) {
   AddLoads(*job.spec, candidate.placement, 1, &loads);
   const double left = state.RemainingIterations(candidate.job);
   runners.push_back({job.spec.get(), candidate.placement, left, std::max(0.0, candidate.own - left * candidate.iteration_time),
-                     job.time_factor, 0, true});
+                     job.time_factor, 0, true, job.corun_class});
   result.own = 0;
   const double with = RunToEnd(state, std::move(runners), std::move(loads), &result.own);
   result.delay = std::max(0.0, with - without);
   return result;
+}
+
+MoveProjection ProjectMove(const ClusterState& state, JobId id, std::span<const WorkerId> target) {
+  const LiveJob& job = state.job(id);
+  std::vector<JobId> connected;
+  CollectNeighbours(state, job.placement, &connected);
+  CollectNeighbours(state, target, &connected);
+  for (std::size_t i = 0; i < connected.size(); ++i) CollectNeighbours(state, state.job(connected[i]).placement, &connected);
+  std::vector<Runner> runners;
+  std::size_t own = 0;
+  for (JobId other : connected) {
+    const LiveJob& r = state.job(other);
+    if (other == id) own = runners.size();
+    runners.push_back({r.spec.get(), r.placement, state.RemainingIterations(other), std::max(0.0, r.resume_at - state.now()),
+                       r.time_factor, 0, false, r.corun_class});
+  }
+  std::vector<WorkerLoad> loads(state.loads().begin(), state.loads().end());
+  MoveProjection projection;
+  double none = 0;
+  projection.before = RunToEnd(state, runners, loads, &none);
+  AddLoads(*job.spec, job.placement, -1, &loads);
+  AddLoads(*job.spec, target, 1, &loads);
+  runners[own].placement = target;
+  runners[own].still = state.StopSeconds(id, target);
+  runners[own].candidate = true;
+  projection.after = RunToEnd(state, std::move(runners), std::move(loads), &projection.finish);
+  projection.after += projection.finish;
+  return projection;
 }
 
 WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const SimTime> reserved, bool wide) {
@@ -432,7 +430,13 @@ WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const S
                work = job.time_factor * WholeJobWork(spec);
   WaitEstimate best;
   bool holds = false;  // some busy worker could hold the job whole
-  std::vector<std::pair<SimTime, double>> departures;
+  struct Departure {
+    SimTime finish;
+    double bytes;
+    JobId id;
+    bool operator<(const Departure& other) const { return std::pair(finish, bytes) < std::pair(other.finish, other.bytes); }
+  };
+  std::vector<Departure> departures;
   for (int w = 0; w < state.num_workers() && spec.replicas == 1; ++w) {
     if (state.residents(w).empty() || !state.available(w)) continue;
     const double slack = kMemorySlack * state.worker(w).memory_bytes;
@@ -445,17 +449,29 @@ WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const S
       for (std::size_t i = 0; i < resident.placement.size(); ++i) {
         if (resident.placement[i] == w) bytes += resident.spec->subgraphs[i % resident.spec->subgraphs.size()].memory_bytes;
       }
-      departures.emplace_back(state.PredictedFinish(r), bytes);
+      departures.push_back({state.PredictedFinish(r), bytes, r});
     }
     std::sort(departures.begin(), departures.end());
     double free = state.free_memory(w);
     int n = state.loads()[w].residents;
-    for (const auto& [finish, bytes] : departures) {
-      free += bytes;
+    for (std::size_t i = 0; i < departures.size(); ++i) {
+      free += departures[i].bytes;
       --n;
       if (memory > free + slack) continue;
-      const SimTime until = reserved.empty() ? finish : std::max(finish, reserved[w]);
-      const double seconds = until - state.now() + left * work / SpeedOf(state.worker(w), n + 1);
+      const SimTime finish = departures[i].finish, until = reserved.empty() ? finish : std::max(finish, reserved[w]);
+      double speed = SpeedOf(state.worker(w), n + 1);
+      if (state.options().corun && n > 0) {  // beside those that are still there then
+        WorkerLoad load{n + 1, 0, 0};
+        for (std::size_t a = i + 1; a <= departures.size(); ++a) {
+          const int one = a < departures.size() ? state.job(departures[a].id).corun_class : job.corun_class;
+          for (std::size_t b = i + 1; b < a; ++b) {
+            load.gain_sum +=
+                state.options().corun->Gain(one, state.job(departures[b].id).corun_class, state.worker(w).corun_gain);
+          }
+        }
+        speed = SpeedOf(state.worker(w), load, state.options());
+      }
+      const double seconds = until - state.now() + left * work / speed;
       if (seconds < best.seconds) best = {seconds, w};
     }
   }

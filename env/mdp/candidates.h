@@ -11,11 +11,10 @@
 #ifndef WEIR_ENV_MDP_CANDIDATES_H_
 #define WEIR_ENV_MDP_CANDIDATES_H_
 
-#include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
+#include "env/sim/best_time.h"
 #include "env/sim/cluster_state.h"
 
 namespace weir {
@@ -37,21 +36,9 @@ struct Candidate {
 // With replicas > 1: rows of whole replicas on the fastest R workers that hold one each, or nothing.
 std::vector<Candidate> GenerateCandidates(const ClusterState& state, JobId job, bool wide = false);
 
-// Least iteration time of the job alone on the available workers, all of them empty; kNever where it fits nowhere. Exact for
-// all but very large searches (branch and bound, at most 200,000 nodes; then the best found). With replicas > 1: whole rows.
-double BestAloneTime(const ClusterState& state, const JobSpec& job);
-
-// Remembers BestAloneTime by (cluster, job shape), so that jobs of one profile are searched once; results are shared by all
-// objects of the process. The values are those of BestAloneTime. Thread-compatible.
-class BestTimes {
- public:
-  double Get(const ClusterState& state, const JobSpec& job);
-  double Get(const ClusterState& state, const LiveJob& job);
-
- private:
-  double Find(const ClusterState& state, const JobSpec& job, std::uint64_t shape);
-  std::unordered_map<std::uint64_t, double> known_;
-};
+// The candidate of least own among GenerateCandidates(state, job, wide), the first generated among equals; job < 0: there is
+// none. Costs much less: what can't be the least is never built.
+Candidate LeastOwnCandidate(const ClusterState& state, JobId job, bool wide);
 
 // Static Delay(p), in job-seconds.
 double InflictedDelay(const ClusterState& state, const Candidate& candidate);
@@ -62,6 +49,16 @@ struct Projection {
   double delay = 0;  // max(0, sum of finishes of the others with the job - without)
 };
 Projection Project(const ClusterState& state, const Candidate& candidate);
+
+// What moving a running job to `target` does: all jobs connected to its old and new workers run to their end, nothing else
+// starts.
+struct MoveProjection {
+  double finish = 0;  // of the job after the move, from now
+  double before = 0;  // sum of finishes, from now, without the move
+  double after = 0;   // with it
+};
+// REQUIRES: the move is legal.
+MoveProjection ProjectMove(const ClusterState& state, JobId job, std::span<const WorkerId> target);
 
 struct WaitEstimate {
   double seconds = kNever;  // W

@@ -9,7 +9,7 @@ SchedulingEnv::SchedulingEnv(EpisodeSource source, ObservationOptions options, M
 
 const Observation& SchedulingEnv::Reset(std::uint64_t seed) {
   Episode episode = source_(seed);
-  simulator_.emplace(std::move(episode.workers), std::move(episode.jobs), model_);
+  simulator_.emplace(std::move(episode.workers), std::move(episode.jobs), model_, std::move(episode.events));
   simulator_->set_keep_actions(false);
   total_reward_ = 0;
   done_ = !simulator_->Advance();
@@ -35,6 +35,7 @@ SchedulingEnv::StepResult SchedulingEnv::StepAction(const Action& action) {
     const std::optional<std::string> why = simulator_->state().WhyIllegal(action);
     WEIR_CHECK(!why) << *why;
     simulator_->Apply(action);
+    done_ = simulator_->Done();
   }
   result.done = done_;
   total_reward_ += result.reward;

@@ -63,6 +63,51 @@ TEST_F(SimulateTest, JobsThatFitNowhereAreReported) {
   EXPECT_EQ(result.err, "weir: simulate: 1 of 2 jobs fit nowhere on this cluster, even when it is empty: 0\n");
 }
 
+// Workers that are lost, join, come back and change during the episode; links and gains by pair. The log replays under the same
+// events.
+TEST_F(SimulateTest, EpisodesWithWorkerEventsReplay) {
+  WriteFileAtomically(folder_ + "/c.yaml",
+                      "workers:\n"
+                      "  - {name: a, flops: 5TFLOP/s, memory: 8GB, bandwidth: 1Gbit/s, corun_gain: 0.3}\n"
+                      "  - {name: b, flops: 9TFLOP/s, memory: 11GB, bandwidth: 1Gbit/s, corun_gain: 0.3}\n"
+                      "links: [{between: [a, b], bandwidth: 200Mbit/s, latency: 5ms}]\n"
+                      "corun_gain: [{classes: [resnet18, bert-base], gain: -0.3}]\n"
+                      "events:\n"
+                      "  - {at: 30min, event: lost, worker: b}\n"
+                      "  - {at: 1h, event: join, worker: c, flops: 20TFLOP/s, memory: 24GB, bandwidth: 1Gbit/s}\n"
+                      "  - {at: 2h, event: back, worker: b}\n"
+                      "  - {at: 3h, event: change, worker: c, flops: 4TFLOP/s}\n");
+  const std::string episode =
+      "simulate --cluster " + folder_ + "/c.yaml --workload " + kConfigs + "workloads/study.yaml --jobs 40 ";
+  for (const std::string scheduler : {"greedy", "rule-preempt"}) {
+    const Result first =
+        Weir(episode + "--scheduler " + scheduler + " --placements " + folder_ + "/p.log --events " + folder_ + "/e.jsonl");
+    EXPECT_EQ(first.code, 0) << first.err;
+    EXPECT_EQ(Weir(episode + "--replay " + folder_ + "/p.log").out, first.out);
+    const std::string events = ReadFile(folder_ + "/e.jsonl");
+    for (const char* event : {"worker_lost", "worker_joined", "worker_back", "worker_changed"}) {
+      EXPECT_NE(events.find(event), std::string::npos) << event;
+    }
+  }
+}
+
+TEST_F(SimulateTest, TuneWritesARuleFileThatASchedulerReads) {
+  WriteFileAtomically(folder_ + "/t.yaml", "cluster: " + kConfigs + "clusters/small.yaml\nworkload: " + kConfigs +
+                                               "workloads/study.yaml\njobs: 20\nepisodes: 2\npreempt: true\n"
+                                               "cem: {generations: 2, population: 6}\n");
+  const std::string tune = "tune " + folder_ + "/t.yaml --out " + folder_;
+  const Result one = Weir(tune + "/r1.yaml --threads 1"), three = Weir(tune + "/r3.yaml --threads 3");
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.err, "");  // no progress bar where there is no terminal
+  EXPECT_EQ(one.out, three.out);
+  EXPECT_EQ(ReadFile(folder_ + "/r1.yaml"), one.out);
+  EXPECT_EQ(Weir("simulate --scenario " + kScenarios + "small_sjf_12.scn --scheduler rule:" + folder_ + "/r1.yaml").code, 0);
+  WriteFileAtomically(folder_ + "/bad.yaml", "cluster: x.yaml\nworkload: y.yaml\nloda: 0.7\n");
+  const Result bad = Weir("tune " + folder_ + "/bad.yaml");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_NE(bad.err.find("bad.yaml:3: unknown key 'loda', did you mean 'load'?"), std::string::npos) << bad.err;
+}
+
 TEST_F(SimulateTest, BadInputIsOneLineAndExitCodeTwo) {
   for (const std::string& arguments :
        {std::string("simulate"), "simulate --scheduler greedy --scenario " + folder_ + "/none.scn",

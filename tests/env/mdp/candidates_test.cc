@@ -30,6 +30,41 @@ TEST(CandidatesTest, AreLegalAndPricedAsThePlacementTurnsOut) {
   }
 }
 
+TEST(CandidatesTest, LeastOwnIsTheFirstLeastOfAll) {
+  int none = 0, split = 0;
+  for (const char* cluster : {"edge8", "edge8-tight", "edge32"}) {
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      const Episode episode = testing::StudyEpisodes(cluster, 1.2, 40)(seed);
+      Simulator simulator(episode.workers, episode.jobs);
+      Rng rng(seed);
+      while (simulator.Advance()) {
+        const std::vector<JobId> waiting(simulator.state().waiting().begin(), simulator.state().waiting().end());
+        for (JobId id : waiting) {
+          const bool wide = rng.Below(2) == 0;
+          const std::vector<Candidate> all = GenerateCandidates(simulator.state(), id, wide);
+          const Candidate least = LeastOwnCandidate(simulator.state(), id, wide);
+          if (all.empty()) {
+            ++none;
+            ASSERT_LT(least.job, 0);
+            continue;
+          }
+          const auto best =
+              std::min_element(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.own < b.own; });
+          ASSERT_EQ(least.placement, best->placement);
+          ASSERT_EQ(least.own, best->own);
+          split += best->workers_used > 1;
+          simulator.Apply(Action::Place(id, all[rng.Below(all.size())].placement));
+        }
+        if (simulator.state().running().size() > 3 && rng.Below(4) == 0) {
+          simulator.Apply(Action::Preempt(simulator.state().running()[0]));
+        }
+      }
+    }
+  }
+  EXPECT_GT(none, 50);
+  EXPECT_GT(split, 50);
+}
+
 TEST(CandidatesTest, BestAloneTimeMatchesBruteForce) {
   const ClusterState state(testing::StudyCluster("edge8-tight").workers);
   Rng rng(5);
