@@ -200,6 +200,7 @@ void ClusterState::AddJob(std::shared_ptr<const JobSpec> spec) {
   job.arrival = spec->arrival;
   job.since = now_;
   job.shape = ShapeHash(*spec);
+  job.iterations = spec->iterations;
   job.spec = std::move(spec);
   index_.insert(std::lower_bound(index_.begin(), index_.end(), std::pair<JobId, int>(id, -1)), {id, slot});
   auto before = [&](JobId a, JobId b) { return std::pair(this->job(a).arrival, a) < std::pair(this->job(b).arrival, b); };
@@ -208,7 +209,9 @@ void ClusterState::AddJob(std::shared_ptr<const JobSpec> spec) {
   } else {
     waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), id, before), id);
   }
-  const double work = job.spec->iterations * job.spec->total_flop();
+  const bool estimated = job.spec->estimated_iterations > 0;
+  num_estimated_ += estimated;
+  const double work = (estimated ? job.spec->estimated_iterations : job.spec->iterations) * job.spec->total_flop();
   const double weight = 1 / kAverageOver;
   mean_work_ = last_arrival_ < 0 ? work : mean_work_ + weight * (work - mean_work_);
   if (last_arrival_ >= 0) {
@@ -227,17 +230,30 @@ double ClusterState::IterationsDone(JobId id) const {
   const LiveJob& job = this->job(id);
   if (!job.running()) return job.done;
   const double seconds = now_ - std::max(job.since, job.resume_at);
-  return seconds > 0 ? std::min(job.spec->iterations, job.done + seconds / job.iteration_time) : job.done;
+  return seconds > 0 ? std::min(job.iterations, job.done + seconds / job.iteration_time) : job.done;
 }
 
 double ClusterState::RemainingIterations(JobId id) const {
-  return std::max(0.0, job(id).spec->iterations - IterationsDone(id));
+  return std::max(0.0, job(id).iterations - IterationsDone(id));
 }
 
 SimTime ClusterState::PredictedFinish(JobId id) const {
   auto found = std::lower_bound(running_.begin(), running_.end(), id);
   if (found == running_.end() || *found != id) return kNever;
   return std::max(now_, finish_[found - running_.begin()]);
+}
+
+ClusterState ClusterState::WithEstimates() const {
+  ClusterState seen = *this;
+  for (const auto& [id, slot] : index_) {
+    LiveJob& job = seen.slots_[slot];
+    const double estimate = job.spec->estimated_iterations;
+    if (estimate <= 0) continue;
+    const double done = IterationsDone(id);
+    job.iterations = done < estimate ? estimate : done + kOverrunShare * estimate;
+    if (job.running()) seen.UpdateFinish(job);
+  }
+  return seen;
 }
 
 double ClusterState::RunSeconds(JobId id) const {
@@ -333,7 +349,7 @@ void ClusterState::Settle(LiveJob* job) {
 
 void ClusterState::UpdateFinish(const LiveJob& job) {
   const std::size_t at = std::lower_bound(running_.begin(), running_.end(), job.id) - running_.begin();
-  finish_[at] = std::max(job.since, job.resume_at) + std::max(0.0, job.spec->iterations - job.done) * job.iteration_time;
+  finish_[at] = std::max(job.since, job.resume_at) + std::max(0.0, job.iterations - job.done) * job.iteration_time;
 }
 
 void ClusterState::RefreshRates(std::span<const WorkerId> workers) {
@@ -456,6 +472,7 @@ void ClusterState::Finish(JobId id) {
     EraseValue(&waiting_, id);
   }
   index_.erase(std::lower_bound(index_.begin(), index_.end(), std::pair<JobId, int>(id, -1)));
+  num_estimated_ -= job.spec->estimated_iterations > 0;
   job.spec.reset();
   free_slots_.push_back(slot);
 }
@@ -463,7 +480,7 @@ void ClusterState::Finish(JobId id) {
 void ClusterState::SetIterationsDone(JobId id, double iterations) {
   LiveJob& job = Get(id);
   Settle(&job);
-  job.done = std::clamp(iterations, 0.0, job.spec->iterations);
+  job.done = std::clamp(iterations, 0.0, job.iterations);
   if (job.running()) UpdateFinish(job);
 }
 
