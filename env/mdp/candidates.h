@@ -11,11 +11,10 @@
 #ifndef WEIR_ENV_MDP_CANDIDATES_H_
 #define WEIR_ENV_MDP_CANDIDATES_H_
 
-#include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
+#include "env/sim/best_time.h"
 #include "env/sim/cluster_state.h"
 
 namespace weir {
@@ -36,22 +35,6 @@ struct Candidate {
 //   4. nothing found and nothing runs: the first placement that memory allows, if there is one
 // With replicas > 1: rows of whole replicas on the fastest R workers that hold one each, or nothing.
 std::vector<Candidate> GenerateCandidates(const ClusterState& state, JobId job, bool wide = false);
-
-// Least iteration time of the job alone on the available workers, all of them empty; kNever where it fits nowhere. Exact for
-// all but very large searches (branch and bound, at most 200,000 nodes; then the best found). With replicas > 1: whole rows.
-double BestAloneTime(const ClusterState& state, const JobSpec& job);
-
-// Remembers BestAloneTime by (cluster, job shape), so that jobs of one profile are searched once; results are shared by all
-// objects of the process. The values are those of BestAloneTime. Thread-compatible.
-class BestTimes {
- public:
-  double Get(const ClusterState& state, const JobSpec& job);
-  double Get(const ClusterState& state, const LiveJob& job);
-
- private:
-  double Find(const ClusterState& state, const JobSpec& job, std::uint64_t shape);
-  std::unordered_map<std::uint64_t, double> known_;
-};
 
 // Static Delay(p), in job-seconds.
 double InflictedDelay(const ClusterState& state, const Candidate& candidate);
