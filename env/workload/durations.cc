@@ -88,7 +88,7 @@ DurationLaw DurationsFromYaml(const Yaml& map, const std::string& folder) {
       break;
     case DurationLaw::Kind::kFile: {
       const Yaml file = map.Required("file");
-      const std::string path = (std::filesystem::path(folder) / file.AsString()).string();
+      const std::string path = law.file = (std::filesystem::path(folder) / file.AsString()).string();
       const CsvTable table = CsvTable::Read(path);
       const int column = table.Column(map.String("column", "duration_s"));
       for (int row = 0; row < table.num_rows(); ++row) {

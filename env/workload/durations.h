@@ -20,6 +20,7 @@ struct DurationLaw {
   double median = 0, sigma = 0;  // lognormal: of the law before it is cut to [min, max]
   double alpha = 0;              // pareto
   std::vector<double> values;    // file, in file order
+  std::string file;              // where they were read from
 
   double Mean() const;  // in closed form (file: of the values)
   double Draw(Rng* rng) const;

@@ -74,12 +74,14 @@ ModelMix ModelMixFromYaml(const Yaml& root, const std::string& folder) {
   mix.name = root.String("name", "");
   const Yaml duration = root.Required("duration");
   mix.duration = DurationsFromYaml(duration, folder);
+  if (!mix.duration.file.empty()) mix.files.push_back(mix.duration.file);
   mix.reference_flops = PositiveQuantity(duration, "reference", Unit::kFlopPerSecond);
   duration.Finish();
   if (auto arrivals = root.Optional("arrivals")) mix.arrivals = ArrivalsFromYaml(*arrivals);
   mix.estimate_error = root.Double("estimate_error", 0, 0, 10);
   if (auto profiles = root.Optional("profiles")) {
-    mix.models = ReadProfiles((std::filesystem::path(folder) / profiles->AsString()).string());
+    mix.files.push_back((std::filesystem::path(folder) / profiles->AsString()).string());
+    mix.models = ReadProfiles(mix.files.back());
     if (auto weights = root.Optional("weights")) {
       for (ModelMix::Model& model : mix.models) model.weight = weights->Double(model.name, 1, 1e-9, 1e9);
       weights->Finish();

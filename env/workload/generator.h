@@ -48,6 +48,7 @@ struct ModelMix {
   std::vector<int> micro_batches;
   double flop_per_mac = 0, bytes_per_param = 0, bytes_per_element = 0, overhead_bytes = 0;
   std::vector<Model> models;
+  std::vector<std::string> files;  // besides its own that it was read from
 };
 
 // Throw Error(kInvalid) with file:line and the field.

@@ -13,17 +13,27 @@
 namespace weir {
 
 WorkloadSource WorkloadSource::Read(const std::string& path) {
-  return Parse(ReadFile(path, std::size_t{64} << 20), path);
+  WorkloadSource source = Parse(ReadFile(path, std::size_t{64} << 20), path);
+  source.files_.insert(source.files_.begin(), path);
+  return source;
 }
 
 WorkloadSource WorkloadSource::Parse(const std::string& text, const std::string& source) {
   const Yaml root = Yaml::ParseText(text, source);
   const std::filesystem::path folder = std::filesystem::path(source).parent_path();
   const std::optional<Yaml> trace = root.Optional("trace");
-  if (!trace) return WorkloadSource(ModelMixFromYaml(root, folder.string()));
-  WorkloadSource result(ReadModelMix((folder / root.Required("mix").AsString()).string()));
+  if (!trace) {
+    WorkloadSource result(ModelMixFromYaml(root, folder.string()));
+    result.files_ = result.mix_.files;
+    return result;
+  }
+  const std::string mix_path = (folder / root.Required("mix").AsString()).string(),
+                    trace_path = (folder / trace->AsString()).string();
+  WorkloadSource result(ReadModelMix(mix_path));
+  result.files_ = {mix_path, trace_path};
+  result.files_.insert(result.files_.end(), result.mix_.files.begin(), result.mix_.files.end());
   result.name_ = root.String("name", "");
-  Trace read = ReadTrace((folder / trace->AsString()).string());
+  Trace read = ReadTrace(trace_path);
   TraceFilter filter;
   filter.group = root.String("group", "");
   if (auto duration = root.Optional("duration")) {

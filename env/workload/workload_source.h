@@ -41,6 +41,8 @@ class WorkloadSource {
   bool is_trace() const { return trace_ != nullptr; }
   const ModelMix& mix() const { return mix_; }
   const Trace* trace() const { return trace_.get(); }  // null: none
+  // Every file it was read from, its own first (none for one made from a mix).
+  const std::vector<std::string>& files() const { return files_; }
   // In place of the file's, e.g. by --estimate-error. REQUIRES: sigma >= 0.
   void set_estimate_error(double sigma) { mix_.estimate_error = sigma; }
 
@@ -52,6 +54,7 @@ class WorkloadSource {
   DrawnWorkload DrawTrace(const std::vector<WorkerSpec>& workers, const WorkloadOptions& options) const;
 
   std::string name_;
+  std::vector<std::string> files_;
   ModelMix mix_;
   std::shared_ptr<const Trace> trace_;
   Gpus gpus_ = Gpus::kWork;
