@@ -18,9 +18,8 @@ std::unique_ptr<Scheduler> MakeScheduler(const std::string& name, const Schedule
     const std::string path = name.size() > 7 ? name.substr(7) : PolicyPath(options);
     return options.libtorch ? LoadPolicyTorch(path) : LoadPolicy(path);
   }
-  const std::vector<std::string>& known = BaselineNames();
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    std::vector<std::string> all = known;
+  if (!IsBaseline(name)) {
+    std::vector<std::string> all = BaselineNames();
     all.push_back("policy");
     const std::string nearest = NearestName(name, all);
     throw Invalid("unknown scheduler '{}'{} (known: {}, policy:FILE)", name,

@@ -60,12 +60,14 @@ void RunSimulate(const SimulateFlags& flags) {
   Scenario scenario;
   ModelOptions model;
   Workload jobs;
+  std::vector<WorkerEvent> events;
   if (!flags.scenario.empty()) {
     scenario = ReadScenario(flags.scenario);
     jobs = MakeWorkload(scenario.jobs);
   } else {
     Cluster cluster = ReadCluster(flags.cluster);
     model = cluster.model;
+    events = cluster.events;
     scenario.workers = cluster.workers;
     jobs = GenerateWorkload(ReadModelMix(flags.workload), cluster.workers, {flags.load, flags.jobs, flags.seed});
     for (const auto& job : jobs) scenario.jobs.push_back(*job);
@@ -73,7 +75,7 @@ void RunSimulate(const SimulateFlags& flags) {
   if (!flags.save_scenario.empty()) WriteFileAtomically(flags.save_scenario, FormatScenario(scenario));
 
   // Jobs that no placement can hold, even on the empty cluster, never arrive; they are reported at the end.
-  const ClusterState empty(scenario.workers, model);
+  const ClusterState empty(WorkersAtTheirBest(scenario.workers, events), model);
   std::vector<JobId> unplaceable;
   for (const auto& job : jobs) {
     if (!empty.FitsEmptyCluster(*job)) unplaceable.push_back(job->id);
@@ -84,12 +86,14 @@ void RunSimulate(const SimulateFlags& flags) {
     WriteFileAtomically(flags.events, "");
     log = EventLog(flags.events);
   }
-  Simulator simulator(scenario.workers, jobs, model);
+  Simulator simulator(scenario.workers, jobs, model, events);
   if (log.enabled()) simulator.set_event_log(&log);
   std::vector<JobId> left;
   std::string name = "replay";
   if (!flags.replay.empty()) {
-    Replay(&simulator, ReadPlacementLog(flags.replay, scenario), flags.replay);
+    // The log may name workers that join later.
+    const Scenario all{WorkersAtTheirBest(scenario.workers, events), scenario.jobs};
+    Replay(&simulator, ReadPlacementLog(flags.replay, all), flags.replay);
     left.assign(simulator.state().waiting().begin(), simulator.state().waiting().end());
   } else {
     auto scheduler = MakeScheduler(flags.scheduler, {flags.seed});

@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "env/core/rng.h"
+#include "agent/baselines/heft.h"
 
 namespace weir {
 namespace {
-
-bool AnyFree(const ClusterState& state) {
-  for (int w = 0; w < state.num_workers(); ++w) {
-    if (state.free_residencies(w) > 0) return true;
-  }
-  return false;
-}
 
 // Seconds of work left on each worker.
 std::vector<double> WorkerLoads(const ClusterState& state) {
@@ -82,7 +75,7 @@ Placement PackPlacement(const ClusterState& state, JobId job) {
   return Spread(state, live, std::move(load));
 }
 
-RuleOptions TenParameterRule() {
+RuleOptions HandSetRule() {
   RuleOptions options;
   options.order = RuleOptions::Order::kBestTime;
   options.wide = false;
@@ -100,6 +93,10 @@ RuleOptions TenParameterRule() {
   return options;
 }
 
+RuleOptions TunedRule() {
+  return HandSetRule();
+}
+
 void RuleScheduler::Reset() {
   in_pass_ = false;
 }
@@ -108,11 +105,15 @@ void RuleScheduler::StartPass(const ClusterState& state) {
   in_pass_ = true;
   next_ = 0;
   reserved_.assign(state.num_workers(), 0.0);
-  queue_.assign(state.waiting().begin(), state.waiting().end());
-  if (options_.order == RuleOptions::Order::kArrival || queue_.size() < 2) return;
+  queue_ = OrderOf(state);
+}
+
+std::vector<JobId> RuleScheduler::OrderOf(const ClusterState& state) {
+  std::vector<JobId> queue(state.waiting().begin(), state.waiting().end());
+  if (options_.order == RuleOptions::Order::kArrival || queue.size() < 2) return queue;
   std::vector<std::pair<double, JobId>> keyed;
-  keyed.reserve(queue_.size());
-  for (JobId id : queue_) {
+  keyed.reserve(queue.size());
+  for (JobId id : queue) {
     const LiveJob& job = state.job(id);
     const double work = state.RemainingIterations(id) * job.spec->total_flop();
     double key = 0;
@@ -143,12 +144,13 @@ void RuleScheduler::StartPass(const ClusterState& state) {
   }
   // Ties stay in order of arrival.
   std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (std::size_t i = 0; i < keyed.size(); ++i) queue_[i] = keyed[i].second;
+  for (std::size_t i = 0; i < keyed.size(); ++i) queue[i] = keyed[i].second;
+  return queue;
 }
 
 Action RuleScheduler::Decide(const ClusterState& state) {
   if (!in_pass_) StartPass(state);
-  while (next_ < queue_.size() && AnyFree(state)) {
+  while (next_ < queue_.size() && state.AnyFreeResidency()) {
     const JobId job = queue_[next_++];
     Placement placement = Choose(state, job);
     if (!placement.empty()) return Action::Place(job, std::move(placement));
@@ -168,6 +170,12 @@ Placement RuleScheduler::Choose(const ClusterState& state, JobId job) {
       break;
     case RuleOptions::Choice::kPack:
       placement = PackPlacement(state, job);
+      break;
+    case RuleOptions::Choice::kHeft:
+      placement = HeftPlacement(state, job);
+      break;
+    case RuleOptions::Choice::kPeft:
+      placement = PeftPlacement(state, job);
       break;
   }
   // On an empty cluster a job must not starve because spreading happens to fail.
@@ -223,31 +231,6 @@ Placement RuleScheduler::ChooseByPrice(const ClusterState& state, JobId job) {
   if (chosen && !(cost > options_.kappa * wait.seconds) && !too_slow) return chosen->placement;
   if (options_.claim > 0 && wait.worker >= 0) reserved_[wait.worker] = state.now() + options_.claim * wait.seconds;
   return {};
-}
-
-Action MinMinScheduler::Decide(const ClusterState& state) {
-  if (!AnyFree(state)) return Action::Wait();
-  double least = kNever;
-  Action best;
-  for (JobId id : state.waiting()) {
-    for (Candidate& c : GenerateCandidates(state, id, true)) {
-      if (c.own < least) {
-        least = c.own;
-        best = Action::Place(id, std::move(c.placement));
-      }
-    }
-  }
-  return best;
-}
-
-Action RandomScheduler::Decide(const ClusterState& state) {
-  std::vector<Candidate> all;
-  for (JobId id : state.waiting()) {
-    for (Candidate& c : GenerateCandidates(state, id)) all.push_back(std::move(c));
-  }
-  if (all.empty()) return Action::Wait();
-  Candidate& c = all[Rng(Mix64(seed_, draws_++)).Below(all.size())];
-  return Action::Place(c.job, std::move(c.placement));
 }
 
 }  // namespace weir

@@ -1,8 +1,8 @@
 // One scheduler behind every heuristic that works in passes: at each event the waiting jobs are visited in an order; each is
 // placed at once or left waiting. With every field at its default it is Greedy; the ten-parameter rule uses them all.
 //
-//   order   ascending key: arrival; N*F; N*T*, then + pmem*ln(memory) - aging*ln(1 + age/(N*T*)) on its logarithm
-//   choose  skip p where own > chi * rem_r for a running r on a worker of p
+//   order   ascending key: arrival; N*F; N*F*memory; N*F*k; -N*F; N*T*, then + pmem*ln(memory) - aging*ln(1 + age/(N*T*)) on its
+//   logarithm choose  skip p where own > chi * rem_r for a running r on a worker of p
 //           cost = own*(1 + split*(s-1) + (beta + press*waiting/slots)*s) + alpha*Delay(p), s = workers of p
 //           p = the cheapest; with `projected` the four cheapest are first priced again with own and Delay from Project
 //           nothing runs anywhere: place p
@@ -22,7 +22,7 @@ namespace weir {
 
 struct RuleOptions {
   enum class Order { kArrival, kWork, kBestTime, kLongestWork, kWorkMemory, kWorkSubgraphs };
-  enum class Choice { kSpread, kPack, kPrice };
+  enum class Choice { kSpread, kPack, kPrice, kHeft, kPeft };  // kHeft, kPeft: agent/baselines/heft.h
   Order order = Order::kArrival;
   bool strict = false;  // a job that isn't placed ends the pass
   Choice choice = Choice::kPrice;
@@ -38,8 +38,11 @@ struct RuleOptions {
   double pmem = 0, aging = 0;
 };
 
-// The ten-parameter rule with the middle of the ranges that tuning found (narrow candidates, projected delay).
-RuleOptions TenParameterRule();
+// The ten-parameter rule (narrow candidates, projected delay): set by hand, in the middle of the ranges that tuning found
+// elsewhere.
+RuleOptions HandSetRule();
+// Tuned by `weir tune` on edge8 at load 0.7 (configs/tune/edge8.yaml; the values also stand in configs/rules/edge8.yaml).
+RuleOptions TunedRule();
 
 class RuleScheduler : public Scheduler {
  public:
@@ -48,6 +51,8 @@ class RuleScheduler : public Scheduler {
   void Reset() override;
   Action Decide(const ClusterState& state) override;
   const RuleOptions& options() const { return options_; }
+  // The waiting jobs as a pass that starts now would visit them.
+  virtual std::vector<JobId> OrderOf(const ClusterState& state);
 
  private:
   void StartPass(const ClusterState& state);
@@ -70,26 +75,6 @@ class RuleScheduler : public Scheduler {
 Placement SpreadPlacement(const ClusterState& state, JobId job);
 // The whole job on the least-loaded worker that holds it, else SpreadPlacement.
 Placement PackPlacement(const ClusterState& state, JobId job);
-
-// Min-min: the least own over all waiting jobs, again and again.
-class MinMinScheduler : public Scheduler {
- public:
-  std::string name() const override { return "min-min"; }
-  Action Decide(const ClusterState& state) override;
-};
-
-// Uniform over the legal placements of all waiting jobs (candidates, narrow); never waits where something fits. Seeded.
-class RandomScheduler : public Scheduler {
- public:
-  explicit RandomScheduler(std::uint64_t seed) : seed_(seed) {}
-  std::string name() const override { return "random"; }
-  void Reset() override { draws_ = 0; }
-  Action Decide(const ClusterState& state) override;
-
- private:
-  std::uint64_t seed_;
-  std::uint64_t draws_ = 0;
-};
 
 }  // namespace weir
 

@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "agent/policy/network.h"
+#include "env/core/parallel.h"
 #include "env/mdp/scheduling_env.h"
 
 namespace weir {
-
-// Calls work(0) .. work(count-1), each once, on up to `threads` threads (0: all cores). Rethrows the first exception by index.
-void ParallelFor(int threads, int count, const std::function<void(int)>& work);
 
 // Decisions of one or more episodes, legal actions only, rows packed one after another.
 struct SampleStore {

@@ -35,8 +35,8 @@ class Generator {
     loads_.resize(n);
     std::vector<std::pair<double, WorkerId>> order;
     for (int w = 0; w < n; ++w) {
-      loads_[w] = {state.loads()[w].residents + 1, state.loads()[w].cut_jobs + 1};
-      if (state.free_residencies(w) > 0) order.emplace_back(-SpeedOf(state.worker(w), loads_[w].residents), w);
+      loads_[w] = state.LoadWith(w, job);
+      if (state.free_residencies(w) > 0) order.emplace_back(-SpeedOf(state.worker(w), loads_[w], state.options()), w);
     }
     std::sort(order.begin(), order.end());
     for (const auto& [speed, w] : order) {
@@ -73,8 +73,9 @@ class Generator {
       if (memory > room_[i]) continue;
       const WorkerId w = free_[i];
       Placement placement(k_, w);
-      const double time =
-          state_.options().physical ? Time(placement) : job_.time_factor * work / SpeedOf(state_.worker(w), loads_[w].residents);
+      const double time = state_.options().physical
+                              ? Time(placement)
+                              : job_.time_factor * work / SpeedOf(state_.worker(w), loads_[w], state_.options());
       Add(std::move(placement), time, 1);
     }
   }
@@ -239,7 +240,11 @@ double InflictedDelay(const ClusterState& state, const Candidate& candidate) {
   CollectNeighbours(state, candidate.placement, &neighbours);
   if (neighbours.empty()) return 0;
   std::vector<WorkerLoad> loads(state.loads().begin(), state.loads().end());
-  AddLoads(*state.job(candidate.job).spec, candidate.placement, 1, &loads);
+  const LiveJob& added = state.job(candidate.job);
+  AddLoads(*added.spec, candidate.placement, 1, &loads);
+  if (state.options().corun) {
+    for (WorkerId w : candidate.placement) loads[w].gain_sum = state.PairGains(w, -1, &added);
+  }
   double delay = 0;
   for (JobId id : neighbours) {
     const LiveJob& r = state.job(id);
@@ -259,11 +264,30 @@ struct Runner {
   double factor;
   double time;  // T
   bool candidate;
+  int corun_class;
 };
+
+// Pair gains of w with these runners there. They are all who are.
+double PairGainsOf(const ClusterState& state, WorkerId w, const std::vector<Runner>& runners) {
+  double sum = 0;
+  for (std::size_t i = 0; i < runners.size(); ++i) {
+    if (std::find(runners[i].placement.begin(), runners[i].placement.end(), w) == runners[i].placement.end()) continue;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (std::find(runners[j].placement.begin(), runners[j].placement.end(), w) == runners[j].placement.end()) continue;
+      sum += state.options().corun->Gain(runners[i].corun_class, runners[j].corun_class, state.worker(w).corun_gain);
+    }
+  }
+  return sum;
+}
 
 // Runs all to their end; returns the sum of finishes (from now) of the others and, through `own`, the candidate's.
 double RunToEnd(const ClusterState& state, std::vector<Runner> runners, std::vector<WorkerLoad> loads, double* own) {
   double now = 0, sum = 0;
+  if (state.options().corun) {
+    for (const Runner& r : runners) {
+      for (WorkerId w : r.placement) loads[w].gain_sum = PairGainsOf(state, w, runners);
+    }
+  }
   auto refresh = [&](Runner& r) {
     r.time = r.factor * IterationTime(*r.spec, r.placement, state.workers(), loads, state.options());
   };
@@ -288,6 +312,9 @@ double RunToEnd(const ClusterState& state, std::vector<Runner> runners, std::vec
     runners.erase(runners.begin() + static_cast<std::ptrdiff_t>(first));
     (gone.candidate ? *own : sum) += now;
     AddLoads(*gone.spec, gone.placement, -1, &loads);
+    if (state.options().corun) {
+      for (WorkerId w : gone.placement) loads[w].gain_sum = PairGainsOf(state, w, runners);
+    }
     for (Runner& r : runners) {
       bool touched = false;
       for (WorkerId w : r.placement)
@@ -310,7 +337,7 @@ Projection Project(const ClusterState& state, const Candidate& candidate) {
   for (JobId id : connected) {
     const LiveJob& r = state.job(id);
     runners.push_back({r.spec.get(), r.placement, state.RemainingIterations(id), std::max(0.0, r.resume_at - state.now()),
-                       r.time_factor, 0, false});
+                       r.time_factor, 0, false, r.corun_class});
   }
   std::vector<WorkerLoad> loads(state.loads().begin(), state.loads().end());
   double none = 0;
@@ -319,11 +346,39 @@ Projection Project(const ClusterState& state, const Candidate& candidate) {
   AddLoads(*job.spec, candidate.placement, 1, &loads);
   const double left = state.RemainingIterations(candidate.job);
   runners.push_back({job.spec.get(), candidate.placement, left, std::max(0.0, candidate.own - left * candidate.iteration_time),
-                     job.time_factor, 0, true});
+                     job.time_factor, 0, true, job.corun_class});
   result.own = 0;
   const double with = RunToEnd(state, std::move(runners), std::move(loads), &result.own);
   result.delay = std::max(0.0, with - without);
   return result;
+}
+
+MoveProjection ProjectMove(const ClusterState& state, JobId id, std::span<const WorkerId> target) {
+  const LiveJob& job = state.job(id);
+  std::vector<JobId> connected;
+  CollectNeighbours(state, job.placement, &connected);
+  CollectNeighbours(state, target, &connected);
+  for (std::size_t i = 0; i < connected.size(); ++i) CollectNeighbours(state, state.job(connected[i]).placement, &connected);
+  std::vector<Runner> runners;
+  std::size_t own = 0;
+  for (JobId other : connected) {
+    const LiveJob& r = state.job(other);
+    if (other == id) own = runners.size();
+    runners.push_back({r.spec.get(), r.placement, state.RemainingIterations(other), std::max(0.0, r.resume_at - state.now()),
+                       r.time_factor, 0, false, r.corun_class});
+  }
+  std::vector<WorkerLoad> loads(state.loads().begin(), state.loads().end());
+  MoveProjection projection;
+  double none = 0;
+  projection.before = RunToEnd(state, runners, loads, &none);
+  AddLoads(*job.spec, job.placement, -1, &loads);
+  AddLoads(*job.spec, target, 1, &loads);
+  runners[own].placement = target;
+  runners[own].still = state.StopSeconds(id, target);
+  runners[own].candidate = true;
+  projection.after = RunToEnd(state, std::move(runners), std::move(loads), &projection.finish);
+  projection.after += projection.finish;
+  return projection;
 }
 
 WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const SimTime> reserved, bool wide) {
@@ -334,7 +389,13 @@ WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const S
                work = job.time_factor * WholeJobWork(spec);
   WaitEstimate best;
   bool holds = false;  // some busy worker could hold the job whole
-  std::vector<std::pair<SimTime, double>> departures;
+  struct Departure {
+    SimTime finish;
+    double bytes;
+    JobId id;
+    bool operator<(const Departure& other) const { return std::pair(finish, bytes) < std::pair(other.finish, other.bytes); }
+  };
+  std::vector<Departure> departures;
   for (int w = 0; w < state.num_workers() && spec.replicas == 1; ++w) {
     if (state.residents(w).empty() || !state.available(w)) continue;
     const double slack = kMemorySlack * state.worker(w).memory_bytes;
@@ -347,17 +408,29 @@ WaitEstimate EstimateWait(const ClusterState& state, JobId id, std::span<const S
       for (std::size_t i = 0; i < resident.placement.size(); ++i) {
         if (resident.placement[i] == w) bytes += resident.spec->subgraphs[i % resident.spec->subgraphs.size()].memory_bytes;
       }
-      departures.emplace_back(state.PredictedFinish(r), bytes);
+      departures.push_back({state.PredictedFinish(r), bytes, r});
     }
     std::sort(departures.begin(), departures.end());
     double free = state.free_memory(w);
     int n = state.loads()[w].residents;
-    for (const auto& [finish, bytes] : departures) {
-      free += bytes;
+    for (std::size_t i = 0; i < departures.size(); ++i) {
+      free += departures[i].bytes;
       --n;
       if (memory > free + slack) continue;
-      const SimTime until = reserved.empty() ? finish : std::max(finish, reserved[w]);
-      const double seconds = until - state.now() + left * work / SpeedOf(state.worker(w), n + 1);
+      const SimTime finish = departures[i].finish, until = reserved.empty() ? finish : std::max(finish, reserved[w]);
+      double speed = SpeedOf(state.worker(w), n + 1);
+      if (state.options().corun && n > 0) {  // beside those that are still there then
+        WorkerLoad load{n + 1, 0, 0};
+        for (std::size_t a = i + 1; a <= departures.size(); ++a) {
+          const int one = a < departures.size() ? state.job(departures[a].id).corun_class : job.corun_class;
+          for (std::size_t b = i + 1; b < a; ++b) {
+            load.gain_sum +=
+                state.options().corun->Gain(one, state.job(departures[b].id).corun_class, state.worker(w).corun_gain);
+          }
+        }
+        speed = SpeedOf(state.worker(w), load, state.options());
+      }
+      const double seconds = until - state.now() + left * work / speed;
       if (seconds < best.seconds) best = {seconds, w};
     }
   }

@@ -46,6 +46,16 @@ struct Projection {
 };
 Projection Project(const ClusterState& state, const Candidate& candidate);
 
+// What moving a running job to `target` does: all jobs connected to its old and new workers run to their end, nothing else
+// starts.
+struct MoveProjection {
+  double finish = 0;  // of the job after the move, from now
+  double before = 0;  // sum of finishes, from now, without the move
+  double after = 0;   // with it
+};
+// REQUIRES: the move is legal.
+MoveProjection ProjectMove(const ClusterState& state, JobId job, std::span<const WorkerId> target);
+
 struct WaitEstimate {
   double seconds = kNever;  // W
   WorkerId worker = -1;     // -1: none

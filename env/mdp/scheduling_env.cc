@@ -9,7 +9,7 @@ SchedulingEnv::SchedulingEnv(EpisodeSource source, ObservationOptions options, M
 
 const Observation& SchedulingEnv::Reset(std::uint64_t seed) {
   Episode episode = source_(seed);
-  simulator_.emplace(std::move(episode.workers), std::move(episode.jobs), model_);
+  simulator_.emplace(std::move(episode.workers), std::move(episode.jobs), model_, std::move(episode.events));
   simulator_->set_keep_actions(false);
   total_reward_ = 0;
   done_ = !simulator_->Advance();

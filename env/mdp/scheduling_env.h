@@ -17,11 +17,13 @@ namespace weir {
 struct Episode {
   std::vector<WorkerSpec> workers;
   Workload jobs;
+  std::vector<WorkerEvent> events = {};
 };
 // The episode of a seed; equal seeds give equal episodes. Must be a pure function (called from several threads).
 using EpisodeSource = std::function<Episode(std::uint64_t seed)>;
 
-// Copyable: a copy continues independently from the same point.
+// Copyable: a copy continues independently from the same point, at the cost of the episode's records. Save and Restore cost
+// O(live jobs).
 class SchedulingEnv {
  public:
   explicit SchedulingEnv(EpisodeSource source, ObservationOptions options = {}, ModelOptions model = {});
@@ -37,6 +39,21 @@ class SchedulingEnv {
   StepResult Step(int index);
   // Takes any legal action, also one that is not in the list (a baseline's).
   StepResult StepAction(const Action& action);
+
+  // A point of the running episode to come back to (see Simulator::Save for what a snapshot is good for).
+  struct Snapshot {
+    Simulator::Snapshot simulator;
+    Observation observation;
+    bool done = false;
+    double total_reward = 0;
+  };
+  Snapshot Save() const { return {simulator_->Save(), observation_, done_, total_reward_}; }
+  void Restore(const Snapshot& snapshot) {
+    simulator_->Restore(snapshot.simulator);
+    observation_ = snapshot.observation;
+    done_ = snapshot.done;
+    total_reward_ = snapshot.total_reward;
+  }
 
   const Observation& observation() const { return observation_; }
   bool done() const { return done_; }

@@ -53,16 +53,12 @@ struct Pool {
   std::vector<WorkerSpec> workers;
   double capacity = 0;
 };
-Pool PoolOf(const std::vector<WorkerSpec>& workers) {
+Pool PoolOf(const std::vector<WorkerSpec>& workers, const ModelOptions& options) {
   Pool pool{workers, 0};
   for (WorkerSpec& worker : pool.workers) {
-    double one = worker.flops, all = worker.flops;
-    for (int n = 2; n <= worker.max_residents; ++n) {
-      one = std::max(one, SpeedOf(worker, n));
-      all = std::max(all, n * SpeedOf(worker, n));
-    }
-    worker.flops = one;
-    pool.capacity += all;
+    const GreatestSpeed speed = GreatestSpeedOf(worker, options);
+    worker.flops = speed.one;
+    pool.capacity += speed.all;
   }
   return pool;
 }
@@ -117,7 +113,7 @@ int LargestAntichain(const JobSpec& job) {
 }
 
 JctBounds LowerBounds(const std::vector<WorkerSpec>& workers, const Workload& jobs, const ModelOptions& options) {
-  const Pool pool = PoolOf(workers);
+  const Pool pool = PoolOf(workers, options);
   const ClusterState empty(pool.workers, options);
   std::unordered_map<std::uint64_t, double> known;  // T*, or its bound, by shape; kNever: fits nowhere
   JctBounds bounds;

@@ -15,12 +15,9 @@ class Search {
   Search(const std::vector<WorkerSpec>& workers, const Workload& jobs, const ModelOptions& options, long max_nodes)
       : jobs_(jobs), options_(options), max_nodes_(max_nodes), fastest_(workers) {
     for (WorkerSpec& worker : fastest_) {
-      double all = worker.flops;
-      for (int n = 2; n <= worker.max_residents; ++n) {
-        worker.flops = std::max(worker.flops, SpeedOf(worker, n));
-        all = std::max(all, n * SpeedOf(worker, n));
-      }
-      capacity_ += all;
+      const GreatestSpeed speed = GreatestSpeedOf(worker, options);
+      worker.flops = speed.one;
+      capacity_ += speed.all;
     }
     const ClusterState empty(fastest_, options);
     for (const auto& job : jobs) {
@@ -106,11 +103,12 @@ class Search {
              std::find(placement.begin(), placement.begin() + static_cast<std::ptrdiff_t>(used), v) ==
                  placement.begin() + static_cast<std::ptrdiff_t>(used);
     };
-    if (!fresh(w)) return false;
+    const auto has_links = [&](WorkerId v) { return state.options().links && state.options().links->Touches(v); };
+    if (!fresh(w) || has_links(w)) return false;
     const WorkerSpec& a = state.worker(w);
     for (WorkerId v = 0; v < w; ++v) {
       const WorkerSpec& b = state.worker(v);
-      if (fresh(v) && a.flops == b.flops && a.memory_bytes == b.memory_bytes && a.bandwidth == b.bandwidth &&
+      if (fresh(v) && !has_links(v) && a.flops == b.flops && a.memory_bytes == b.memory_bytes && a.bandwidth == b.bandwidth &&
           a.latency == b.latency && a.corun_gain == b.corun_gain && a.max_residents == b.max_residents) {
         return true;
       }

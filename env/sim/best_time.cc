@@ -53,8 +53,10 @@ double BestAloneTime(const ClusterState& state, const JobSpec& job, bool* exact)
       const WorkerId w = order[o];
       if (free[w] < need) continue;
       bool twin = false;
-      for (std::size_t p = 0; p < o && used[w] == 0 && !twin; ++p)
-        twin = used[order[p]] == 0 && equal(workers[order[p]], workers[w]);
+      const bool own_links = state.options().links && state.options().links->Touches(w);
+      for (std::size_t p = 0; p < o && used[w] == 0 && !twin && !own_links; ++p)
+        twin = used[order[p]] == 0 && equal(workers[order[p]], workers[w]) &&
+               !(state.options().links && state.options().links->Touches(order[p]));
       if (twin) continue;
       if (--nodes < 0) return;
       placement.push_back(w);

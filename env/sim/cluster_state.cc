@@ -57,7 +57,9 @@ double Tolerance(SimTime time) {
 
 }  // namespace
 
-ClusterState::ClusterState(std::vector<WorkerSpec> workers, ModelOptions options, SimTime now) : options_(options), now_(now) {
+ClusterState::ClusterState(std::vector<WorkerSpec> workers, ModelOptions options, SimTime now)
+    : options_(std::move(options)), now_(now) {
+  options_hash_ = Mix64(options_.physical ? 1 : 0, options_.links ? options_.links->hash() : 0);
   for (WorkerSpec& worker : workers) AddWorker(std::move(worker));
 }
 
@@ -76,16 +78,41 @@ std::uint64_t ShapeHash(const JobSpec& spec) {
   return Mix64(hash);
 }
 
-void ClusterState::RehashCluster() {
-  std::uint64_t hash = options_.physical;
-  for (int w = 0; w < num_workers(); ++w) {
-    const WorkerSpec& s = workers_[w];
-    for (double value :
-         {s.flops, s.memory_bytes, s.bandwidth, s.latency, s.corun_gain, double(s.max_residents), double(available_[w])}) {
-      hash = Mix64(hash, std::bit_cast<std::uint64_t>(value));
-    }
+std::uint64_t ClusterState::WorkerHash(WorkerId w) const {
+  const WorkerSpec& s = workers_[w];
+  std::uint64_t hash = Mix64(static_cast<std::uint64_t>(w));
+  for (double value :
+       {s.flops, s.memory_bytes, s.bandwidth, s.latency, s.corun_gain, double(s.max_residents), double(available_[w])}) {
+    hash = Mix64(hash, std::bit_cast<std::uint64_t>(value));
   }
-  cluster_hash_ = hash;
+  return hash;
+}
+
+void ClusterState::Recount(WorkerId w) {
+  const int free = free_residencies(w);
+  free_slots_on_workers_ += free - counted_free_[w];
+  counted_free_[w] = free;
+  if (options_.corun) loads_[w].gain_sum = PairGains(w, -1, nullptr);
+}
+
+double ClusterState::PairGains(WorkerId w, JobId without, const LiveJob* added) const {
+  if (!options_.corun) return 0;
+  const double otherwise = workers_[w].corun_gain;
+  double sum = 0;
+  const std::vector<JobId>& here = residents_[w];
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    if (here[i] == without) continue;
+    const int a = job(here[i]).corun_class;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (here[j] != without) sum += options_.corun->Gain(a, job(here[j]).corun_class, otherwise);
+    }
+    if (added) sum += options_.corun->Gain(a, added->corun_class, otherwise);
+  }
+  return sum;
+}
+
+WorkerLoad ClusterState::LoadWith(WorkerId w, const LiveJob& added) const {
+  return {loads_[w].residents + 1, loads_[w].cut_jobs + 1, options_.corun ? PairGains(w, added.id, &added) : 0};
 }
 
 // ---- Clock
@@ -96,19 +123,18 @@ void ClusterState::AdvanceTo(SimTime time) {
 }
 
 SimTime ClusterState::NextEventTime() const {
-  SimTime next = kNever;
-  for (SimTime finish : finish_) next = std::min(next, finish);
+  const SimTime next = finishes_.least();
   return next == kNever ? next : std::max(next, now_);
 }
 
 std::vector<JobId> ClusterState::CompletedJobs() const {
   std::vector<std::pair<SimTime, JobId>> completed;
   const SimTime limit = now_ + Tolerance(now_);
-  for (std::size_t i = 0; i < running_.size(); ++i) {
-    if (finish_[i] <= limit) completed.emplace_back(finish_[i], running_[i]);
-  }
-  std::sort(completed.begin(), completed.end());
+  finishes_.ForEachUpTo(limit, [&](SimTime finish, int slot) { completed.emplace_back(finish, slots_[slot].id); });
   std::vector<JobId> ids;
+  if (completed.empty()) return ids;
+  std::sort(completed.begin(), completed.end());
+  ids.reserve(completed.size());
   for (const auto& [finish, id] : completed) ids.push_back(id);
   return ids;
 }
@@ -141,12 +167,18 @@ WorkerId ClusterState::AddWorker(WorkerSpec spec) {
   used_memory_.push_back(0);
   available_.push_back(1);
   residents_.emplace_back();
-  RehashCluster();
-  return num_workers() - 1;
+  counted_free_.push_back(0);
+  const WorkerId w = num_workers() - 1;
+  cluster_hash_ += WorkerHash(w);
+  Recount(w);
+  return w;
 }
 
 void ClusterState::SetWorkerAvailable(WorkerId w, bool available) {
+  cluster_hash_ -= WorkerHash(w);
   available_[w] = available;
+  cluster_hash_ += WorkerHash(w);
+  Recount(w);
 }
 
 std::vector<JobId> ClusterState::RemoveWorker(WorkerId w) {
@@ -157,8 +189,10 @@ std::vector<JobId> ClusterState::RemoveWorker(WorkerId w) {
 }
 
 void ClusterState::UpdateWorker(WorkerId w, WorkerSpec spec) {
+  cluster_hash_ -= WorkerHash(w);
   workers_[w] = std::move(spec);
-  RehashCluster();
+  cluster_hash_ += WorkerHash(w);
+  Recount(w);
   const WorkerId changed[] = {w};
   RefreshRates(changed);
 }
@@ -166,8 +200,7 @@ void ClusterState::UpdateWorker(WorkerId w, WorkerSpec spec) {
 // ---- Jobs
 
 int ClusterState::SlotOf(JobId id) const {
-  auto found = std::lower_bound(index_.begin(), index_.end(), std::pair<JobId, int>(id, -1));
-  return found != index_.end() && found->first == id ? found->second : -1;
+  return index_.Find(id);
 }
 
 const LiveJob& ClusterState::job(JobId id) const {
@@ -201,8 +234,9 @@ void ClusterState::AddJob(std::shared_ptr<const JobSpec> spec) {
   job.since = now_;
   job.shape = ShapeHash(*spec);
   job.iterations = spec->iterations;
+  if (options_.corun && !spec->job_class.empty()) job.corun_class = options_.corun->Find(spec->job_class);
   job.spec = std::move(spec);
-  index_.insert(std::lower_bound(index_.begin(), index_.end(), std::pair<JobId, int>(id, -1)), {id, slot});
+  index_.Insert(id, slot);
   auto before = [&](JobId a, JobId b) { return std::pair(this->job(a).arrival, a) < std::pair(this->job(b).arrival, b); };
   if (waiting_.empty() || before(waiting_.back(), id)) {
     waiting_.push_back(id);
@@ -227,31 +261,36 @@ double ClusterState::offered_load() const {
 }
 
 double ClusterState::IterationsDone(JobId id) const {
-  const LiveJob& job = this->job(id);
+  return DoneOf(job(id));
+}
+
+double ClusterState::DoneOf(const LiveJob& job) const {
   if (!job.running()) return job.done;
   const double seconds = now_ - std::max(job.since, job.resume_at);
   return seconds > 0 ? std::min(job.iterations, job.done + seconds / job.iteration_time) : job.done;
 }
 
 double ClusterState::RemainingIterations(JobId id) const {
-  return std::max(0.0, job(id).iterations - IterationsDone(id));
+  const LiveJob& job = this->job(id);
+  return std::max(0.0, job.iterations - DoneOf(job));
 }
 
 SimTime ClusterState::PredictedFinish(JobId id) const {
-  auto found = std::lower_bound(running_.begin(), running_.end(), id);
-  if (found == running_.end() || *found != id) return kNever;
-  return std::max(now_, finish_[found - running_.begin()]);
+  const int slot = SlotOf(id);
+  return slot >= 0 && finishes_.Contains(slot) ? std::max(now_, finishes_.Get(slot)) : kNever;
 }
 
 ClusterState ClusterState::WithEstimates() const {
   ClusterState seen = *this;
-  for (const auto& [id, slot] : index_) {
-    LiveJob& job = seen.slots_[slot];
-    const double estimate = job.spec->estimated_iterations;
-    if (estimate <= 0) continue;
-    const double done = IterationsDone(id);
-    job.iterations = done < estimate ? estimate : done + kOverrunShare * estimate;
-    if (job.running()) seen.UpdateFinish(job);
+  for (const std::vector<JobId>* ids : {&waiting_, &running_}) {
+    for (JobId id : *ids) {
+      LiveJob& job = seen.Get(id);
+      const double estimate = job.spec->estimated_iterations;
+      if (estimate <= 0) continue;
+      const double done = IterationsDone(id);
+      job.iterations = done < estimate ? estimate : done + kOverrunShare * estimate;
+      if (job.running()) seen.UpdateFinish(job);
+    }
   }
   return seen;
 }
@@ -341,15 +380,15 @@ bool ClusterState::FitsEmptyCluster(const JobSpec& spec) const {
 
 void ClusterState::Settle(LiveJob* job) {
   if (job->running()) {
-    job->done = IterationsDone(job->id);
+    job->done = DoneOf(*job);
     job->run_seconds += now_ - job->since;
   }
   job->since = now_;
 }
 
 void ClusterState::UpdateFinish(const LiveJob& job) {
-  const std::size_t at = std::lower_bound(running_.begin(), running_.end(), job.id) - running_.begin();
-  finish_[at] = std::max(job.since, job.resume_at) + std::max(0.0, job.iterations - job.done) * job.iteration_time;
+  finishes_.Set(static_cast<int>(&job - slots_.data()),
+                std::max(job.since, job.resume_at) + std::max(0.0, job.iterations - job.done) * job.iteration_time);
 }
 
 void ClusterState::RefreshRates(std::span<const WorkerId> workers) {
@@ -381,10 +420,9 @@ void ClusterState::Occupy(LiveJob* job, Placement placement) {
     ++loads_[w].residents;
     used_memory_[w] += MemoryAt(spec, job->placement, w);
     if (CutsAt(spec, job->placement, w)) ++loads_[w].cut_jobs;
+    Recount(w);
   }
-  const auto at = std::lower_bound(running_.begin(), running_.end(), job->id);
-  finish_.insert(finish_.begin() + (at - running_.begin()), kNever);
-  running_.insert(at, job->id);
+  InsertSorted(&running_, job->id);
   RefreshRates(job->placement);
 }
 
@@ -402,10 +440,10 @@ void ClusterState::Vacate(LiveJob* job) {
     used_memory_[w] -= MemoryAt(*job->spec, placement, w);
     if (residents_[w].empty()) used_memory_[w] = 0;  // no drift of rounding
     if (CutsAt(*job->spec, placement, w)) --loads_[w].cut_jobs;
+    Recount(w);
   }
-  const auto at = std::lower_bound(running_.begin(), running_.end(), job->id);
-  finish_.erase(finish_.begin() + (at - running_.begin()));
-  running_.erase(at);
+  running_.erase(std::lower_bound(running_.begin(), running_.end(), job->id));
+  finishes_.Erase(static_cast<int>(job - slots_.data()));
   RefreshRates(placement);
 }
 
@@ -471,8 +509,8 @@ void ClusterState::Finish(JobId id) {
   } else {
     EraseValue(&waiting_, id);
   }
-  index_.erase(std::lower_bound(index_.begin(), index_.end(), std::pair<JobId, int>(id, -1)));
   num_estimated_ -= job.spec->estimated_iterations > 0;
+  index_.Erase(id);
   job.spec.reset();
   free_slots_.push_back(slot);
 }
@@ -547,6 +585,7 @@ class ScratchLoads {
       if (CutsAt(job, placement, placement[i])) data_[placement[i]].cut_jobs += count;
     }
   }
+  void SetGains(WorkerId w, double sum) { data_[w].gain_sum = sum; }
   std::span<const WorkerLoad> get() const { return {data_, size_}; }
 
  private:
@@ -563,6 +602,9 @@ double ClusterState::IterationTimeIfPlaced(JobId id, std::span<const WorkerId> p
   ScratchLoads loads(loads_);
   if (job.running()) loads.Add(*job.spec, job.placement, -1);
   loads.Add(*job.spec, placement, 1);
+  if (options_.corun) {
+    for (WorkerId w : placement) loads.SetGains(w, PairGains(w, id, &job));
+  }
   return job.time_factor * IterationTime(*job.spec, placement, workers_, loads.get(), options_);
 }
 
@@ -570,6 +612,11 @@ double ClusterState::IterationTimeBeside(JobId id, const JobSpec& other, std::sp
   const LiveJob& job = this->job(id);
   ScratchLoads loads(loads_);
   loads.Add(other, other_placement, 1);
+  if (options_.corun) {
+    LiveJob added;
+    added.corun_class = options_.corun->Find(other.job_class);
+    for (WorkerId w : other_placement) loads.SetGains(w, PairGains(w, -1, &added));
+  }
   return job.time_factor * IterationTime(*job.spec, job.placement, workers_, loads.get(), options_);
 }
 

@@ -7,6 +7,7 @@
 //   Migrate  it stands still for (memory of the subgraphs that change worker)/(slowest NIC among their old and new workers)
 //            + restart seconds. A job that stands still counts in n_w and c_w where it sits.
 //   Preempt  frees everything at once; progress is kept.
+// Costs: a change at some workers recomputes the residents of those workers and nobody else; the finishes stand in a heap.
 // Nothing finishes by itself: the owner of the clock calls Finish.
 //
 // REQUIRES of the mutating calls are checked (WEIR_CHECK); ask WhyNotPlaceable first where the placement comes from outside.
@@ -23,7 +24,9 @@
 #include <vector>
 
 #include "env/sim/action.h"
+#include "env/sim/finish_queue.h"
 #include "env/sim/iteration_time.h"
+#include "env/sim/slot_map.h"
 #include "env/sim/spec.h"
 
 namespace weir {
@@ -33,6 +36,7 @@ struct LiveJob {
   std::shared_ptr<const JobSpec> spec;
   std::uint64_t shape = 0;  // hash of what decides its iteration times: subgraphs, arcs, micro-batches, replicas
   JobId id = -1;
+  int corun_class = CorunTable::kNoClass;
   SimTime arrival = 0;
   SimTime start = -1;   // first placement; < 0: never placed
   Placement placement;  // empty: waiting
@@ -75,14 +79,16 @@ class ClusterState {
   int free_residencies(WorkerId w) const;                                       // 0 while not available
   std::span<const JobId> residents(WorkerId w) const { return residents_[w]; }  // ascending
   // A hash of specs and availability: equal clusters, equal hash.
-  std::uint64_t cluster_hash() const { return cluster_hash_; }
+  std::uint64_t cluster_hash() const { return cluster_hash_ + options_hash_; }
   double total_flops() const;  // over available workers
   int total_slots() const;     // sum of max_residents over available workers
+  // Some available worker has a free residency. O(1)
+  bool AnyFreeResidency() const { return free_slots_on_workers_ > 0; }
   WorkerId AddWorker(WorkerSpec spec);
   // Drains (false) or resumes (true) a worker; residents run on.
   void SetWorkerAvailable(WorkerId w, bool available);
   // The worker is lost: its jobs are preempted and returned. It stays in the list, unavailable; UpdateWorker + SetWorkerAvailable
-  // bring it back.
+  // bring it back. Progress is kept; the next start reloads the state.
   std::vector<JobId> RemoveWorker(WorkerId w);
   // The worker slows down or was measured anew; residents' rates change from now on.
   void UpdateWorker(WorkerId w, WorkerSpec spec);
@@ -94,6 +100,11 @@ class ClusterState {
   bool HasJob(JobId id) const { return SlotOf(id) >= 0; }
   const LiveJob& job(JobId id) const;  // REQUIRES: HasJob(id)
   int num_jobs() const { return static_cast<int>(index_.size()); }
+  // Sum of co-run gains over the pairs of residents of w, without job `without` (-1: with all), and with one more of `added`'s
+  // class (null: none). 0 unless options().corun is set.
+  double PairGains(WorkerId w, JobId without, const LiveJob* added) const;
+  // The load of w were `added` there too, with a cut arc.
+  WorkerLoad LoadWith(WorkerId w, const LiveJob& added) const;
   std::span<const JobId> waiting() const { return waiting_; }  // by arrival, then id; preempted jobs stand at their arrival
   std::span<const JobId> running() const { return running_; }  // ascending id
 
@@ -155,23 +166,28 @@ class ClusterState {
   void Occupy(LiveJob* job, Placement placement);  // enters residents, memory, cuts; refreshes rates around
   void Vacate(LiveJob* job);
   void RefreshRates(std::span<const WorkerId> workers);  // of every resident there
+  double DoneOf(const LiveJob& job) const;               // iterations, now
   void UpdateFinish(const LiveJob& job);
-  void RehashCluster();
+  void Recount(WorkerId w);  // after a change of its residents, spec or availability
+  std::uint64_t WorkerHash(WorkerId w) const;
 
   ModelOptions options_;
   SimTime now_ = 0;
   std::vector<WorkerSpec> workers_;
-  std::uint64_t cluster_hash_ = 0;
+  std::uint64_t cluster_hash_ = 0;  // sum over workers of WorkerHash
+  std::uint64_t options_hash_ = 0;
+  int free_slots_on_workers_ = 0;  // sum of free_residencies
+  std::vector<int> counted_free_;  // what each worker adds to it
   std::vector<WorkerLoad> loads_;
   std::vector<double> used_memory_;
   std::vector<char> available_;
   std::vector<std::vector<JobId>> residents_;
   std::vector<LiveJob> slots_;
   std::vector<int> free_slots_;
-  std::vector<std::pair<JobId, int>> index_;  // (id, slot), ascending id
+  SlotMap index_;
   std::vector<JobId> waiting_;
   std::vector<JobId> running_;
-  std::vector<SimTime> finish_;  // predicted, parallel to running_
+  FinishQueue finishes_;  // predicted, of the running jobs, by slot
   int num_estimated_ = 0;  // live jobs with an estimate
   double last_arrival_ = -1, mean_gap_ = 0, mean_work_ = 0;
 };

@@ -65,7 +65,7 @@ double RowTime(const JobSpec& job, std::span<const WorkerId> row, std::span<cons
     int same = 0;
     while (row[same] != row[i]) ++same;
     first[i] = same;
-    if (same == i) speed[i] = SpeedOf(workers[row[i]], loads[row[i]].residents);
+    if (same == i) speed[i] = SpeedOf(workers[row[i]], loads[row[i]], options);
     t[i] = job.subgraphs[i].flop * share / speed[same];
     compute[same] += t[i];
     whole = whole && same == 0;
@@ -76,9 +76,25 @@ double RowTime(const JobSpec& job, std::span<const WorkerId> row, std::span<cons
     const double time = path / m + (m - 1) / m * compute[0];
     return options.physical ? std::max(time, compute[0]) : time;
   }
+  PerSubgraph elsewhere(options.links ? k : 0);  // seconds of the arcs whose bandwidth isn't the NIC's, by worker
+  const double directions = options.physical ? 1 : 2;
   auto transfer = [&](const ArcSpec& arc, double parts) {
     const WorkerId u = row[arc.from], v = row[arc.to];
     if (u == v) return 0.0;
+    if (const LinkOverride* link = options.links ? options.links->Find(u, v) : nullptr) {
+      const int cu = loads[u].cut_jobs, cv = loads[v].cut_jobs;
+      double bandwidth = std::min(workers[u].bandwidth / cu, workers[v].bandwidth / cv);
+      if (link->bandwidth > 0) {
+        bandwidth = link->bandwidth / std::max(cu, cv);
+        elsewhere[static_cast<int>(first[arc.from])] += directions * arc.bytes * share / (link->bandwidth / cu);
+        elsewhere[static_cast<int>(first[arc.to])] += directions * arc.bytes * share / (link->bandwidth / cv);
+      } else {
+        bytes[static_cast<int>(first[arc.from])] += arc.bytes * share;
+        bytes[static_cast<int>(first[arc.to])] += arc.bytes * share;
+      }
+      const double latency = link->latency >= 0 ? link->latency : workers[u].latency + workers[v].latency;
+      return 2 * arc.bytes * share / bandwidth / parts + 2 * latency;
+    }
     bytes[static_cast<int>(first[arc.from])] += arc.bytes * share;
     bytes[static_cast<int>(first[arc.to])] += arc.bytes * share;
     const double bandwidth = std::min(workers[u].bandwidth / loads[u].cut_jobs, workers[v].bandwidth / loads[v].cut_jobs);
@@ -92,8 +108,8 @@ double RowTime(const JobSpec& job, std::span<const WorkerId> row, std::span<cons
                                 job, k, [&](int v) { return t[v]; }, [&](const ArcSpec& a) { return transfer(a, 1); });
   double bottleneck = 0;
   for (int i = 0; i < k; ++i) {
-    const double comm =
-        bytes[i] == 0 ? 0 : (options.physical ? 1 : 2) * bytes[i] / (workers[row[i]].bandwidth / loads[row[i]].cut_jobs);
+    double comm = bytes[i] == 0 ? 0 : directions * bytes[i] / (workers[row[i]].bandwidth / loads[row[i]].cut_jobs);
+    if (options.links) comm += elsewhere[i];
     bottleneck = std::max({bottleneck, compute[i], comm});
   }
   return options.physical ? std::max(path + (m - 1) / m * bottleneck, bottleneck) : path / m + (m - 1) / m * bottleneck;
@@ -140,6 +156,17 @@ double IterationTimeAlone(const JobSpec& job, std::span<const WorkerId> placemen
       workers.size() > few.size() ? std::span<WorkerLoad>(many) : std::span<WorkerLoad>(few).first(workers.size());
   for (WorkerId w : placement) loads[w] = {1, 1};
   return IterationTime(job, placement, workers, loads, options);
+}
+
+GreatestSpeed GreatestSpeedOf(const WorkerSpec& worker, const ModelOptions& options) {
+  WorkerSpec at_best = worker;
+  if (options.corun) at_best.corun_gain = options.corun->Greatest(worker.corun_gain);
+  GreatestSpeed speed{worker.flops, worker.flops};
+  for (int n = 2; n <= worker.max_residents; ++n) {
+    speed.one = std::max(speed.one, SpeedOf(at_best, n));
+    speed.all = std::max(speed.all, n * SpeedOf(at_best, n));
+  }
+  return speed;
 }
 
 double WholeJobWork(const JobSpec& job) {

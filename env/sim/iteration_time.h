@@ -9,12 +9,17 @@
 // R copies, for each worker 2*(R-1)/R * param_bytes there / (slowest b/c of the job) + 2*(R-1)*2*(largest latency), the greatest.
 // options.physical, for predictions on real clusters: each NIC direction is charged alone (B: bytes in place of 2*bytes), every
 // micro-batch pays the latency (P = longest path of t_k/M and 2*bytes/(bw*M) + 2*lat, T = P + (M-1)/M * B), and T >= B.
+// options.links overrides bandwidth and latency of pairs (env/sim/links.h), options.corun the gain of pairs of job classes
+// (env/sim/corun.h): gamma is then the mean over the pairs of residents.
 // Pure functions; thread-safe.
 #ifndef WEIR_ENV_SIM_ITERATION_TIME_H_
 #define WEIR_ENV_SIM_ITERATION_TIME_H_
 
+#include <memory>
 #include <span>
 
+#include "env/sim/corun.h"
+#include "env/sim/links.h"
 #include "env/sim/spec.h"
 
 namespace weir {
@@ -22,18 +27,34 @@ namespace weir {
 struct ModelOptions {
   bool physical = false;
   double restart_seconds = 2;  // added to the transfer of state by a migration or by a placement after a preemption
+  std::shared_ptr<const LinkTable> links = nullptr;   // null: no overrides
+  std::shared_ptr<const CorunTable> corun = nullptr;  // null: every pair gains its worker's corun_gain
 };
 
 // How many jobs use a worker, the one in question included.
 struct WorkerLoad {
-  int residents = 0;  // n_w
-  int cut_jobs = 0;   // c_w
+  int residents = 0;    // n_w
+  int cut_jobs = 0;     // c_w
+  double gain_sum = 0;  // over the pairs of residents; kept only where options.corun is set
 };
 
 // speed_w(n). REQUIRES: n >= 1.
 inline double SpeedOf(const WorkerSpec& worker, int n) {
   return worker.flops * (1 + worker.corun_gain * (1 - 1.0 / n)) / n;
 }
+
+// The same with the mean gain over the pairs of residents, where the options have a table of them.
+inline double SpeedOf(const WorkerSpec& worker, const WorkerLoad& load, const ModelOptions& options) {
+  if (!options.corun || load.residents < 2) return SpeedOf(worker, load.residents);
+  const double n = load.residents;
+  return worker.flops * (1 + load.gain_sum / (n * (n - 1) / 2) * (1 - 1 / n)) / n;
+}
+
+// The most FLOP/s that the worker gives to one job, and to all together, whoever shares it.
+struct GreatestSpeed {
+  double one = 0, all = 0;
+};
+GreatestSpeed GreatestSpeedOf(const WorkerSpec& worker, const ModelOptions& options);
 
 // T. `workers` and `loads` are indexed by WorkerId; loads of the job's workers include the job itself.
 // REQUIRES: placement.size() == replicas * subgraphs; without replicas a shorter one gives T of the first subgraphs alone.

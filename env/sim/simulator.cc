@@ -14,10 +14,15 @@ Workload MakeWorkload(std::vector<JobSpec> jobs) {
   return workload;
 }
 
-Simulator::Simulator(std::vector<WorkerSpec> workers, Workload jobs, ModelOptions options)
-    : Simulator(ClusterState(std::move(workers), options), std::move(jobs)) {}
+Simulator::Simulator(std::vector<WorkerSpec> workers, Workload jobs, ModelOptions options, std::vector<WorkerEvent> events)
+    : Simulator(ClusterState(std::move(workers), std::move(options)), std::move(jobs), std::move(events)) {}
 
-Simulator::Simulator(ClusterState state, Workload future) : state_(std::move(state)) {
+Simulator::Simulator(ClusterState state, Workload future, std::vector<WorkerEvent> events) : state_(std::move(state)) {
+  if (!events.empty()) {
+    CheckEvents(events, state_.num_workers(), "events");
+    WEIR_CHECK_GE(events.front().time, state_.now()) << "a worker event lies in the past";
+    events_ = std::make_shared<const std::vector<WorkerEvent>>(std::move(events));
+  }
   auto earlier = [](const auto& a, const auto& b) { return std::pair(a->arrival, a->id) < std::pair(b->arrival, b->id); };
   if (!std::is_sorted(future.begin(), future.end(), earlier)) std::sort(future.begin(), future.end(), earlier);
   WEIR_CHECK(future.empty() || future.front()->arrival >= state_.now()) << "an arrival lies in the past";
@@ -41,8 +46,10 @@ JobRecord& Simulator::RecordOf(JobId id) {
 }
 
 SimTime Simulator::NextEventTime() const {
-  const SimTime finish = state_.NextEventTime();
-  return next_arrival_ < arrivals_->size() ? std::min(finish, (*arrivals_)[next_arrival_]->arrival) : finish;
+  SimTime next = state_.NextEventTime();
+  if (next_arrival_ < arrivals_->size()) next = std::min(next, (*arrivals_)[next_arrival_]->arrival);
+  if (events_ && next_event_ < events_->size() && !Done()) next = std::min(next, (*events_)[next_event_].time);
+  return next;
 }
 
 void Simulator::MoveClock(SimTime time) {
@@ -57,11 +64,45 @@ bool Simulator::HandleCompletions() {
     JobRecord& record = RecordOf(id);
     record.finish = state_.now();
     state_.Finish(id);
-    ++finished_;
+    finished_.push_back(id);
     ++num_events_;
     if (log_) log_->Append(state_.now(), "finish", {{"job", std::int64_t{id}}, {"jct", record.jct()}});
   }
   return !completed.empty();
+}
+
+void Simulator::HandleWorkerEvents() {
+  if (!events_) return;
+  for (; next_event_ < events_->size() && (*events_)[next_event_].time <= state_.now(); ++next_event_) {
+    const WorkerEvent& event = (*events_)[next_event_];
+    const char* what = "";
+    switch (event.kind) {
+      case WorkerEvent::Kind::kJoin:
+        WEIR_CHECK_EQ(state_.AddWorker(event.spec), event.worker);
+        what = "worker_joined";
+        break;
+      case WorkerEvent::Kind::kLost:
+        for (JobId id : state_.RemoveWorker(event.worker)) Remember(id);
+        what = "worker_lost";
+        break;
+      case WorkerEvent::Kind::kBack:
+        state_.SetWorkerAvailable(event.worker, true);
+        what = "worker_back";
+        break;
+      case WorkerEvent::Kind::kDrain:
+        state_.SetWorkerAvailable(event.worker, false);
+        what = "worker_drained";
+        break;
+      case WorkerEvent::Kind::kChange:
+        state_.UpdateWorker(event.worker, event.spec);
+        what = "worker_changed";
+        break;
+    }
+    ++num_events_;
+    if (log_) {
+      log_->Append(state_.now(), what, {{"worker", std::int64_t{event.worker}}, {"name", state_.worker(event.worker).name}});
+    }
+  }
 }
 
 void Simulator::HandleArrivals() {
@@ -78,25 +119,73 @@ bool Simulator::Advance() {
   if (next == kNever) return false;
   MoveClock(next);
   HandleCompletions();
+  HandleWorkerEvents();
   HandleArrivals();
   return true;
 }
 
 void Simulator::AdvanceTo(SimTime time) {
-  while (NextEventTime() <= time) Advance();
+  while (NextEventTime() <= time && Advance()) {
+  }
   MoveClock(time);
   HandleCompletions();
+}
+
+void Simulator::Remember(JobId id) {
+  const LiveJob& job = state_.job(id);
+  JobRecord& record = RecordOf(id);
+  record.start = job.start;
+  record.preemptions = job.preemptions;
+  record.migrations = job.migrations;
+  if (job.running()) record.workers = job.placement;
+}
+
+Simulator::Snapshot Simulator::Save() const {
+  Snapshot snapshot;
+  snapshot.state = state_;
+  snapshot.next_arrival = next_arrival_;
+  snapshot.next_event = next_event_;
+  snapshot.num_finished = finished_.size();
+  snapshot.num_actions = actions_.size();
+  snapshot.num_events = num_events_;
+  snapshot.job_seconds = job_seconds_;
+  for (JobId id : state_.waiting()) {
+    if (state_.job(id).start < 0) continue;
+    const JobRecord& record = const_cast<Simulator*>(this)->RecordOf(id);
+    snapshot.preempted.emplace_back(id, record.workers);
+  }
+  return snapshot;
+}
+
+void Simulator::Restore(const Snapshot& snapshot) {
+  WEIR_CHECK(snapshot.num_finished <= finished_.size() && snapshot.next_arrival <= next_arrival_ &&
+             snapshot.num_actions <= actions_.size())
+      << "the snapshot isn't of this episode's past";
+  for (std::size_t i = snapshot.num_finished; i < finished_.size(); ++i) RecordOf(finished_[i]).finish = -1;
+  // Jobs that arrived since are as new; those that were live then are as the state says.
+  for (std::size_t i = snapshot.next_arrival; i < next_arrival_; ++i) {
+    JobRecord& record = RecordOf((*arrivals_)[i]->id);
+    record = {record.id, record.arrival, -1, -1, {}, 0, 0};
+  }
+  finished_.resize(snapshot.num_finished);
+  actions_.resize(snapshot.num_actions);
+  state_ = snapshot.state;
+  next_arrival_ = snapshot.next_arrival;
+  next_event_ = snapshot.next_event;
+  num_events_ = snapshot.num_events;
+  job_seconds_ = snapshot.job_seconds;
+  for (JobId id : state_.waiting()) {
+    Remember(id);
+    if (state_.job(id).start < 0) RecordOf(id).workers.clear();
+  }
+  for (JobId id : state_.running()) Remember(id);
+  for (const auto& [id, workers] : snapshot.preempted) RecordOf(id).workers = workers;
 }
 
 void Simulator::Apply(const Action& action) {
   if (action.kind == Action::Kind::kWait) return;
   state_.Apply(action);
-  const LiveJob& job = state_.job(action.job);
-  JobRecord& record = RecordOf(action.job);
-  record.start = job.start;
-  record.preemptions = job.preemptions;
-  record.migrations = job.migrations;
-  if (job.running()) record.workers = job.placement;
+  Remember(action.job);
   if (keep_actions_) actions_.push_back({state_.now(), action});
   ++num_events_;
   if (!log_) return;

@@ -41,6 +41,7 @@ struct ArcSpec {
 struct JobSpec {
   JobId id = 0;
   std::string name;
+  std::string job_class;  // of the cluster's table of co-run gains (env/sim/corun.h); empty: none
   SimTime arrival = 0;
   double iterations = 1;                // N, > 0
   double estimated_iterations = 0;      // what schedulers are told N is, > 0; 0: they know N. See ClusterState::WithEstimates

@@ -7,13 +7,15 @@
 
 #include "env/sim/iteration_time.h"
 #include "env/sim/spec.h"
+#include "env/sim/worker_event.h"
 
 namespace weir {
 
 struct Cluster {
   std::string name;
   std::vector<WorkerSpec> workers;
-  ModelOptions model;
+  ModelOptions model;               // with the links and co-run gains of the file
+  std::vector<WorkerEvent> events;  // by time
 };
 
 // Throw Error(kInvalid) with file:line and the field.

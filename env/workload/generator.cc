@@ -111,6 +111,7 @@ ModelMix ParseModelMix(const std::string& text, const std::string& source) {
 JobSpec MakeProfile(const ModelMix& mix, const ModelMix::Model& model, int batch, int subgraphs, int micro_batches) {
   JobSpec job;
   job.name = fmt::format("{}-b{}-k{}-m{}", model.name, batch, subgraphs, micro_batches);
+  job.job_class = model.name;
   job.micro_batches = micro_batches;
   job.subgraphs.resize(subgraphs);
   const int stages = static_cast<int>(model.stages.size());

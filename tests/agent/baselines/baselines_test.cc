@@ -87,7 +87,7 @@ TEST(RuleSchedulerTest, WaitsForAFastWorkerRatherThanTakeASlowOne) {
   first.iterations = 1;
   second.id = 1;
   second.arrival = 9;
-  for (const std::string name : {"greedy", "greedy-hold-2", "rule"}) {
+  for (const std::string name : {"greedy", "greedy-hold-2", "rule-hand", "rule"}) {
     Simulator simulator({fast, slow}, MakeWorkload({first, second}));
     auto scheduler = MakeBaseline(name);
     RunEpisode(&simulator, scheduler.get());
