@@ -203,8 +203,9 @@ Condition ParseFailIf(const std::string& text, const CompareSpec& spec) {
   return Condition::Parse(text, [&](const Condition::Name& name) {
     auto unknown = [&](const char* kind, const std::string& found, const std::vector<std::string>& known) {
       const std::string nearest = NearestName(found, known);
-      return Invalid("condition '{}': unknown {} '{}'{} (known: {})", text, kind, found,
-                     nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest), fmt::join(known, ", "));
+      return Invalid(
+          "condition '{}': unknown {} '{}'{}", text, kind, found,
+          nearest.empty() ? fmt::format(" (known: {})", fmt::join(known, ", ")) : fmt::format(", did you mean '{}'?", nearest));
     };
     if (name.subject.empty()) {
       const auto variable = kVariables.find(name.metric);

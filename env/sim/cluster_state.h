@@ -38,8 +38,8 @@ struct LiveJob {
   JobId id = -1;
   int corun_class = CorunTable::kNoClass;
   SimTime arrival = 0;
-  SimTime start = -1;   // first placement; < 0: never placed
-  Placement placement;  // empty: waiting
+  SimTime start = -1;     // first placement; < 0: never placed
+  Placement placement;    // empty: waiting
   double iterations = 1;  // N: the true one, or what is believed in a state from WithEstimates
   double done = 0;        // iterations, at `since`
   SimTime since = 0;
@@ -187,7 +187,7 @@ class ClusterState {
   SlotMap index_;
   std::vector<JobId> waiting_;
   std::vector<JobId> running_;
-  FinishQueue finishes_;  // predicted, of the running jobs, by slot
+  FinishQueue finishes_;   // predicted, of the running jobs, by slot
   int num_estimated_ = 0;  // live jobs with an estimate
   double last_arrival_ = -1, mean_gap_ = 0, mean_work_ = 0;
 };

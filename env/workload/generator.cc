@@ -71,32 +71,39 @@ std::string FolderOf(const std::string& path) {
 
 ModelMix ModelMixFromYaml(const Yaml& root, const std::string& folder) {
   ModelMix mix;
-  mix.name = root.String("name", "");
-  const Yaml duration = root.Required("duration");
-  mix.duration = DurationsFromYaml(duration, folder);
-  if (!mix.duration.file.empty()) mix.files.push_back(mix.duration.file);
-  mix.reference_flops = PositiveQuantity(duration, "reference", Unit::kFlopPerSecond);
-  duration.Finish();
-  if (auto arrivals = root.Optional("arrivals")) mix.arrivals = ArrivalsFromYaml(*arrivals);
-  mix.estimate_error = root.Double("estimate_error", 0, 0, 10);
-  if (auto profiles = root.Optional("profiles")) {
-    mix.files.push_back((std::filesystem::path(folder) / profiles->AsString()).string());
-    mix.models = ReadProfiles(mix.files.back());
-    if (auto weights = root.Optional("weights")) {
-      for (ModelMix::Model& model : mix.models) model.weight = weights->Double(model.name, 1, 1e-9, 1e9);
-      weights->Finish();
-    }
-    root.Finish();
-    return mix;
+  auto beside = [&](const Yaml& file) { return (std::filesystem::path(folder) / file.AsString()).string(); };
+  const auto base = root.Optional("mix");
+  if (base) {
+    const std::string path = beside(*base);
+    mix = ReadModelMix(path);
+    mix.files.insert(mix.files.begin(), path);
   }
-  mix.micro_batches = IntList(root, "micro_batches", 1, 1 << 20);
-  mix.flop_per_mac = root.Required("flop_per_mac").AsDouble(1e-9, 1e9);
-  mix.bytes_per_param = root.Required("bytes_per_param").AsDouble(0, 1e9);
-  mix.bytes_per_element = root.Required("bytes_per_element").AsDouble(0, 1e9);
-  mix.overhead_bytes = root.Required("overhead").AsQuantity(Unit::kBytes);
-  const Yaml models = root.Required("models");
-  for (const Yaml& item : models.Items()) mix.models.push_back(ModelFromYaml(item));
-  if (mix.models.empty()) models.Fail("a list of at least one model", "an empty list");
+  mix.name = root.String("name", mix.name);
+  if (const auto duration = base ? root.Optional("duration") : root.Required("duration")) {
+    mix.duration = DurationsFromYaml(*duration, folder);
+    if (!mix.duration.file.empty()) mix.files.push_back(mix.duration.file);
+    mix.reference_flops = PositiveQuantity(*duration, "reference", Unit::kFlopPerSecond);
+    duration->Finish();
+  }
+  if (auto arrivals = root.Optional("arrivals")) mix.arrivals = ArrivalsFromYaml(*arrivals);
+  mix.estimate_error = root.Double("estimate_error", mix.estimate_error, 0, 10);
+  if (auto profiles = base ? std::nullopt : root.Optional("profiles")) {
+    mix.files.push_back(beside(*profiles));
+    mix.models = ReadProfiles(mix.files.back());
+  } else if (!base) {
+    mix.micro_batches = IntList(root, "micro_batches", 1, 1 << 20);
+    mix.flop_per_mac = root.Required("flop_per_mac").AsDouble(1e-9, 1e9);
+    mix.bytes_per_param = root.Required("bytes_per_param").AsDouble(0, 1e9);
+    mix.bytes_per_element = root.Required("bytes_per_element").AsDouble(0, 1e9);
+    mix.overhead_bytes = root.Required("overhead").AsQuantity(Unit::kBytes);
+    const Yaml models = root.Required("models");
+    for (const Yaml& item : models.Items()) mix.models.push_back(ModelFromYaml(item));
+    if (mix.models.empty()) models.Fail("a list of at least one model", "an empty list");
+  }
+  if (auto weights = root.Optional("weights")) {
+    for (ModelMix::Model& model : mix.models) model.weight = weights->Double(model.name, model.weight, 1e-9, 1e9);
+    weights->Finish();
+  }
   root.Finish();
   return mix;
 }

@@ -39,6 +39,20 @@ JobSpec JobFromYaml(const Yaml& item, const std::string& model, int batch) {
   return job;
 }
 
+// A double-quoted YAML scalar.
+std::string Quoted(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\x{:02x}", c);
+    } else {
+      if (c == '"' || c == '\\') out.push_back('\\');
+      out.push_back(c);
+    }
+  }
+  return out + "\"";
+}
+
 std::vector<ModelMix::Model> FromYaml(const Yaml& root) {
   std::vector<ModelMix::Model> models;
   root.String("name", "");
@@ -74,10 +88,11 @@ std::string FormatProfiles(const std::string& name, const std::vector<Profile>& 
     out += "# " + comment.substr(at, end - at) + "\n";
     at = end + 1;
   }
-  out += fmt::format("name: {}\nprofiles:\n", name);
+  out += fmt::format("name: {}\nprofiles:\n", Quoted(name));
   for (const Profile& profile : profiles) {
     const JobSpec& job = profile.job;
-    out += fmt::format("  - model: {}\n    batch: {}\n    micro_batches: {}\n", profile.model, profile.batch, job.micro_batches);
+    out += fmt::format("  - model: {}\n    batch: {}\n    micro_batches: {}\n", Quoted(profile.model), profile.batch,
+                       job.micro_batches);
     std::vector<std::string> rows;
     for (const SubgraphSpec& s : job.subgraphs) {
       rows.push_back(fmt::format("[{:.17g}, {:.17g}, {:.17g}]", s.flop, s.memory_bytes, s.param_bytes));

@@ -1,4 +1,5 @@
-// Public data beside the checkout (../shared/data, or the folder that $WEIR_SHARED_DATA names). Tests that need it skip without it.
+// Public data beside the checkout (../shared/data, or the folder that $WEIR_SHARED_DATA names). Tests that need it skip without
+// it.
 #ifndef WEIR_TESTS_TESTING_SHARED_DATA_H_
 #define WEIR_TESTS_TESTING_SHARED_DATA_H_
 

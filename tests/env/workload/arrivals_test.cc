@@ -43,8 +43,8 @@ TEST(ArrivalsTest, PoissonGapsAreThoseOfTheStream) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(stream.Next(), now += rng.Exponential(3));
 }
 
-// Gaps of a two-state MMPP seen from an arrival: E[T^k] = k! a (-D0)^-k 1, D0 = [[-(rb+sb), sb], [sq, -(rq+sq)]], a proportional to
-// (share * rb, (1 - share) * rq) (Fischer and Meier-Hellstern, 1993).
+// Gaps of a two-state MMPP seen from an arrival: E[T^k] = k! a (-D0)^-k 1, D0 = [[-(rb+sb), sb], [sq, -(rq+sq)]], a proportional
+// to (share * rb, (1 - share) * rq) (Fischer and Meier-Hellstern, 1993).
 TEST(ArrivalsTest, BurstsHaveTheMomentsOfTheMmpp) {
   for (const auto& [factor, share, jobs] : std::vector<std::array<double, 3>>{{5, 0.15, 20}, {2, 0.5, 4}, {8, 0.05, 50}}) {
     ArrivalProcess process;
@@ -124,10 +124,8 @@ TEST(DurationLawTest, MeansAgreeWithIntegrationAndWithDraws) {
   DurationLaw lognormal{DurationLaw::Kind::kLogNormal, 60, 18000, 720, 1.3, 0, {}, ""};
   auto phi = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); };
   auto z = [&](double x) { return (std::log(x) - std::log(720.0)) / 1.3; };
-  EXPECT_NEAR(lognormal.Mean(), MeanBySurvival(lognormal, [&](double x) {
-                return (phi(z(x)) - phi(z(60))) / (phi(z(18000)) - phi(z(60)));
-              }),
-              0.01);
+  EXPECT_NEAR(lognormal.Mean(),
+              MeanBySurvival(lognormal, [&](double x) { return (phi(z(x)) - phi(z(60))) / (phi(z(18000)) - phi(z(60))); }), 0.01);
   for (double alpha : {0.5, 1.0, 1.1, 2.5}) {
     DurationLaw pareto{DurationLaw::Kind::kPareto, 60, 100000, 0, 0, alpha, {}, ""};
     auto cdf = [&](double x) { return (1 - std::pow(60 / x, alpha)) / (1 - std::pow(60 / 100000.0, alpha)); };
@@ -156,10 +154,12 @@ TEST(DurationLawTest, BoundsThatMeetAreAConstant) {
   EXPECT_EQ(pareto.Draw(&rng), 60);
 }
 
-std::string ErrorOf(const std::string& extra, const std::string& duration = "{median: 1h, sigma: 1, min: 1s, max: 9h, reference: 1TFLOP/s}") {
+std::string ErrorOf(const std::string& extra,
+                    const std::string& duration = "{median: 1h, sigma: 1, min: 1s, max: 9h, reference: 1TFLOP/s}") {
   try {
     ParseModelMix("name: m\nduration: " + duration + "\n" + extra +
-                      "\nmicro_batches: [1]\nflop_per_mac: 6\nbytes_per_param: 16\nbytes_per_element: 2\noverhead: 0.2GB\nmodels:\n  - {name: a, "
+                      "\nmicro_batches: [1]\nflop_per_mac: 6\nbytes_per_param: 16\nbytes_per_element: 2\noverhead: "
+                      "0.2GB\nmodels:\n  - {name: a, "
                       "gmac: 1, params: 1, activation: 1MB, batches: [1], subgraphs: [1], stages: [1]}\n",
                   "m.yaml");
   } catch (const Error& e) {
@@ -170,7 +170,8 @@ std::string ErrorOf(const std::string& extra, const std::string& duration = "{me
 
 TEST(ArrivalsTest, BadValuesAreNamed) {
   EXPECT_EQ(ErrorOf("arrivals: {kind: bursty, factor: 4, share: 0.25}"), "no error");
-  EXPECT_NE(ErrorOf("arrivals: {kind: bursty, factor: 5, share: 0.25}").find("m.yaml:3: arrivals must be a process with factor * share <= 1"),
+  EXPECT_NE(ErrorOf("arrivals: {kind: bursty, factor: 5, share: 0.25}")
+                .find("m.yaml:3: arrivals must be a process with factor * share <= 1"),
             std::string::npos);
   EXPECT_NE(ErrorOf("arrivals: {kind: diurnal, period: 0s}").find("above 0"), std::string::npos);
   EXPECT_NE(ErrorOf("arrivals: {kind: diurnal, amplitude: 1.5}").find("arrivals.amplitude must be"), std::string::npos);
@@ -178,9 +179,11 @@ TEST(ArrivalsTest, BadValuesAreNamed) {
   EXPECT_NE(ErrorOf("arrivals: {kind: poison}").find("arrivals.kind must be"), std::string::npos);
   EXPECT_NE(ErrorOf("arrivals: {kind: poisson, size: 3}").find("unknown key 'arrivals.size'"), std::string::npos);
   EXPECT_NE(ErrorOf("estimate_error: -1").find("estimate_error must be"), std::string::npos);
-  EXPECT_NE(ErrorOf("", "{kind: pareto, min: 1s, max: 9h, reference: 1TFLOP/s}").find("'duration.alpha' is missing"), std::string::npos);
+  EXPECT_NE(ErrorOf("", "{kind: pareto, min: 1s, max: 9h, reference: 1TFLOP/s}").find("'duration.alpha' is missing"),
+            std::string::npos);
   EXPECT_NE(ErrorOf("", "{kind: pareto, alpha: 1, min: 9h, max: 1s, reference: 1TFLOP/s}").find("min <= max"), std::string::npos);
-  EXPECT_NE(ErrorOf("", "{kind: file, file: none.csv, min: 1s, max: 9h, reference: 1TFLOP/s}").find("none.csv: no such file"), std::string::npos);
+  EXPECT_NE(ErrorOf("", "{kind: file, file: none.csv, min: 1s, max: 9h, reference: 1TFLOP/s}").find("none.csv: no such file"),
+            std::string::npos);
 }
 
 TEST(GenerateWorkloadTest, EstimatesAreLogNormalAroundTheTruthAndChangeNothingElse) {
