@@ -30,7 +30,7 @@ struct CompareFlags {
   std::optional<std::uint64_t> seed, episode;
   std::optional<int> seeds, jobs, resamples;
   int cell = 0, threads = 0;
-  bool json = false, csv = false, quiet = false;
+  bool json = false, csv = false, markdown = false, quiet = false;
   std::string out, report, trace, trace_scheduler, timings;
   std::vector<std::string> fail_if;
 };
@@ -113,7 +113,7 @@ class ProgressBar {
 
 void RunCompare(CompareFlags flags) {
   if (flags.threads < 0) throw Invalid("compare: --threads must be >= 0, got {}", flags.threads);
-  if (flags.json && flags.csv) throw Invalid("compare: give either --json or --csv");
+  if (flags.json + flags.csv + flags.markdown > 1) throw Invalid("compare: give either --json, --csv or --markdown");
   const CompareSpec spec = SpecOf(flags);
   std::vector<Condition> conditions;
   for (const std::string& text : flags.fail_if) conditions.push_back(ParseFailIf(text, spec));
@@ -152,7 +152,11 @@ void RunCompare(CompareFlags flags) {
   if (!flags.report.empty()) WriteFileAtomically(flags.report, FormatReport(comparison));
   if (!flags.trace.empty()) WriteFileAtomically(flags.trace, FormatEpisodeTrace(comparison, traced));
   if (!flags.timings.empty()) WriteFileAtomically(flags.timings, FormatTimes(comparison));
-  std::fputs(flags.json ? json.c_str() : flags.csv ? csv.c_str() : FormatTable(comparison).c_str(), stdout);
+  std::fputs(flags.json       ? json.c_str()
+             : flags.csv      ? csv.c_str()
+             : flags.markdown ? FormatMarkdown(comparison).c_str()
+                              : FormatTable(comparison).c_str(),
+             stdout);
   for (const Condition& condition : conditions) {
     const std::vector<int> cells = CellsWhere(condition, comparison);
     if (cells.empty()) continue;
@@ -183,6 +187,7 @@ void AddCompare(CLI::App& app) {
   verb->add_option("--threads", flags->threads, "0: one per core; the result doesn't depend on it")->capture_default_str();
   verb->add_flag("--json", flags->json, "Print JSON");
   verb->add_flag("--csv", flags->csv, "Print a row per episode and scheduler");
+  verb->add_flag("--markdown", flags->markdown, "Print tables for documents");
   verb->add_option("-o,--out", flags->out, "Folder for result.json, episodes.csv, report.html, episode.trace.json, timings.json");
   verb->add_option("--report", flags->report, "Write the report, one HTML file");
   verb->add_option("--trace", flags->trace, "Write the chosen episode for Perfetto (Chrome trace JSON)");

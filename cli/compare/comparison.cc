@@ -51,6 +51,7 @@ struct SharedEpisode {
   std::vector<double> isolated;  // N * T*, by ascending id
   double bound = 0;
   double work = 0;  // FLOP
+  int workers = 0;  // that ever are in the cluster
   std::atomic<int> users{0};
 };
 
@@ -70,13 +71,15 @@ void Prepare(const Cell& cell, std::uint64_t seed, SharedEpisode* shared) {
   shared->drawn = cell.workload->Draw(cluster.workers, {cell.load, cell.jobs, seed});
   Workload by_id = shared->drawn.jobs;
   std::sort(by_id.begin(), by_id.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
-  const ClusterState empty(cluster.workers, cluster.model);
+  const std::vector<WorkerSpec> best = WorkersAtTheirBest(cluster.workers, cluster.events);
+  shared->workers = static_cast<int>(best.size());
+  const ClusterState empty(best, cluster.model);
   BestTimes times;
   for (const auto& job : by_id) {
     shared->isolated.push_back(job->iterations * times.Get(empty, *job));
     shared->work += job->iterations * job->total_flop();
   }
-  shared->bound = LowerBounds(cluster.workers, shared->drawn.jobs, cluster.model).best;
+  shared->bound = LowerBounds(best, shared->drawn.jobs, cluster.model).best;
 }
 
 EpisodeResult Judge(const std::vector<JobRecord>& records, const std::vector<Segment>& segments, const SharedEpisode& shared,
@@ -92,7 +95,7 @@ EpisodeResult Judge(const std::vector<JobRecord>& records, const std::vector<Seg
   result.mean_slowdown = std::accumulate(slowdowns.begin(), slowdowns.end(), 0.0) / static_cast<double>(slowdowns.size());
   result.p95_slowdown = Quantile(slowdowns, 0.95);
   result.fairness = JainIndex(speeds);
-  result.utilisation = Utilisation(segments, records, static_cast<int>(cluster.workers.size()));
+  result.utilisation = Utilisation(segments, records, shared.workers);
   double flops = 0;
   for (const WorkerSpec& worker : cluster.workers) flops += worker.flops;
   if (result.jct.makespan > 0) result.work_rate = shared.work / (result.jct.makespan * flops);
@@ -237,7 +240,8 @@ Comparison RunComparison(CompareSpec spec_in, const CompareOptions& options) {
   out.chosen.cell = spec.chosen_cell;
   out.chosen.seed = spec.chosen_seed;
   out.chosen.runs.resize(spec.schedulers.size());
-  out.chosen.workers = cells[spec.chosen_cell].cluster->cluster.workers;
+  const Cluster& chosen = cells[spec.chosen_cell].cluster->cluster;
+  out.chosen.workers = WorkersAtTheirBest(chosen.workers, chosen.events);
 
   // Episodes are independent and land at their own index, so the result doesn't depend on the number of threads.
   const long all = static_cast<long>(cells.size()) * spec.seeds * num_schedulers;
@@ -258,7 +262,7 @@ Comparison RunComparison(CompareSpec spec_in, const CompareOptions& options) {
       const std::lock_guard<std::mutex> lock(mutex);
       out.cells[c].unplaceable += episode.drawn.unplaceable;
     });
-    Simulator simulator(cluster.workers, episode.drawn.jobs, cluster.model);
+    Simulator simulator(cluster.workers, episode.drawn.jobs, cluster.model, cluster.events);
     std::vector<float> seconds;
     std::unique_ptr<Scheduler> scheduler = options.make_scheduler(spec.schedulers[s], seed);
     if (options.measure_decisions) scheduler = std::make_unique<TimedScheduler>(std::move(scheduler), &seconds);
@@ -267,7 +271,7 @@ Comparison RunComparison(CompareSpec spec_in, const CompareOptions& options) {
       throw Failure(ExitCode::kNotPlaceable, "compare: {}, {}, load {:g}, seed {}: {} left {} jobs waiting for ever (first: {})",
                     cluster.name, cell.workload->name(), cell.load, seed, spec.schedulers[s], left.size(), left.front());
     }
-    std::vector<Segment> segments = SegmentsOf(simulator.records(), simulator.actions());
+    std::vector<Segment> segments = SegmentsOf(simulator.records(), simulator.actions(), cluster.events);
     out.cells[c].schedulers[s].episodes[i] = Judge(simulator.records(), segments, episode, cluster);
     std::vector<double>& jct = pooled[c][static_cast<std::size_t>(s) * spec.seeds + i];
     for (const JobRecord& record : simulator.records()) jct.push_back(record.jct());

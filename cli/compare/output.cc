@@ -140,6 +140,32 @@ std::string FormatCsv(const Comparison& comparison) {
   return out;
 }
 
+std::string FormatMarkdown(const Comparison& comparison) {
+  const CompareSpec& spec = comparison.spec;
+  std::string out;
+  for (const bool p95 : {false, true}) {
+    std::string head = fmt::format("| {} JCT / {} |", p95 ? "p95" : "mean", spec.reference), rule = "|---|",
+                seconds = fmt::format("| {}, s |", spec.reference);
+    for (const CellResult& cell : comparison.cells) {
+      head += fmt::format(" {}{} {:g} |", cell.cluster, spec.workloads.size() > 1 ? " " + cell.workload : "", cell.load);
+      rule += "---:|";
+      for (const SchedulerResult& s : cell.schedulers) {
+        if (s.name == spec.reference) seconds += fmt::format(" {:.0f} |", MetricOf(s, p95 ? "p95_jct" : "mean_jct").mean);
+      }
+    }
+    out += (out.empty() ? "" : "\n") + head + "\n" + rule + "\n" + seconds + "\n";
+    for (std::size_t i = 0; i < spec.schedulers.size(); ++i) {
+      out += fmt::format("| {} |", spec.schedulers[i]);
+      for (const CellResult& cell : comparison.cells) {
+        const MeanWithInterval& v = p95 ? cell.schedulers[i].p95_ratio : cell.schedulers[i].ratio;
+        out += fmt::format(" {:.3f} ± {:.3f} |", v.mean, v.standard_error);
+      }
+      out += "\n";
+    }
+  }
+  return out;
+}
+
 std::string FormatTimes(const Comparison& comparison) {
   Json out = {{"schema_version", 1}, {"unit", "s"}};
   Json& rows = out["decisions"] = Json::array();

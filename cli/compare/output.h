@@ -16,6 +16,9 @@ std::string FormatTable(const Comparison& comparison);
 std::string FormatJson(const Comparison& comparison);
 // A row per cell, seed and scheduler.
 std::string FormatCsv(const Comparison& comparison);
+// Tables for documents: ratio to the reference of mean JCT, then of p95 JCT, schedulers by cells, +- one standard error; the
+// reference's own figures in the first row.
+std::string FormatMarkdown(const Comparison& comparison);
 std::string FormatTimes(const Comparison& comparison);  // JSON
 // A page without any outside request: the same JSON plus quantiles of JCT and the chosen episode, and the script that draws it.
 std::string FormatReport(const Comparison& comparison);

@@ -17,7 +17,8 @@ std::vector<WorkerId> Distinct(Placement workers) {
 
 }  // namespace
 
-std::vector<Segment> SegmentsOf(const std::vector<JobRecord>& records, const std::vector<TimedAction>& actions) {
+std::vector<Segment> SegmentsOf(const std::vector<JobRecord>& records, const std::vector<TimedAction>& actions,
+                                const std::vector<WorkerEvent>& events) {
   std::vector<Segment> segments;
   std::map<JobId, Segment> open;
   SimTime last = 0;
@@ -29,7 +30,26 @@ std::vector<Segment> SegmentsOf(const std::vector<JobRecord>& records, const std
     segments.push_back(std::move(at->second));
     open.erase(at);
   };
+  std::map<JobId, SimTime> finish;
+  for (const JobRecord& record : records) {
+    if (record.finished()) finish[record.id] = record.finish;
+  }
+  std::size_t next = 0;
+  // Changes of workers come before the decisions of their instant, completions before both.
+  auto lose_workers = [&](SimTime until) {
+    for (; next < events.size() && events[next].time <= until; ++next) {
+      if (events[next].kind != WorkerEvent::Kind::kLost) continue;
+      std::vector<JobId> gone;
+      for (const auto& [job, segment] : open) {
+        const auto ends = finish.find(job);
+        if (ends != finish.end() && ends->second <= events[next].time) continue;
+        if (std::count(segment.workers.begin(), segment.workers.end(), events[next].worker) > 0) gone.push_back(job);
+      }
+      for (JobId job : gone) close(job, events[next].time, false);
+    }
+  };
   for (const TimedAction& entry : actions) {
+    lose_workers(entry.time);
     last = std::max(last, entry.time);
     if (entry.action.kind == Action::Kind::kWait) continue;
     close(entry.action.job, entry.time, false);
@@ -37,6 +57,7 @@ std::vector<Segment> SegmentsOf(const std::vector<JobRecord>& records, const std
       open[entry.action.job] = {entry.action.job, entry.time, 0, entry.action.placement, false};
   }
   for (const JobRecord& record : records) last = std::max(last, record.finish);
+  lose_workers(last);
   for (const JobRecord& record : records) {
     if (record.finished()) {
       close(record.id, record.finish, true);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "env/sim/simulator.h"
+#include "env/sim/worker_event.h"
 
 namespace weir {
 
@@ -17,9 +18,10 @@ struct Segment {
   bool finished = false;
 };
 
-// By (start, job). `actions` are all of the episode's (Simulator::actions). A job that never finishes ends at the last event
-// known. REQUIRES: no worker was lost in the episode.
-std::vector<Segment> SegmentsOf(const std::vector<JobRecord>& records, const std::vector<TimedAction>& actions);
+// By (start, job). `actions` are all of the episode's (Simulator::actions), `events` its changes of workers: a lost worker ends
+// the stays of its jobs. A job that never finishes ends at the last event known.
+std::vector<Segment> SegmentsOf(const std::vector<JobRecord>& records, const std::vector<TimedAction>& actions,
+                                const std::vector<WorkerEvent>& events = {});
 
 // Share of (workers x time from first arrival to last finish) during which a worker holds a job.
 double Utilisation(const std::vector<Segment>& segments, const std::vector<JobRecord>& records, int num_workers);

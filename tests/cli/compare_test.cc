@@ -86,7 +86,7 @@ TEST_F(CompareTest, BadInput) {
                     workload = "--workload " + kConfigs + "workloads/study.yaml ";
   ExpectError("compare", 2, "give either a comparison file, or --cluster and --workload");
   ExpectError("compare " + cluster, 2, "give either");
-  ExpectError("compare " + cluster + workload + "--json --csv", 2, "either --json or --csv");
+  ExpectError("compare " + cluster + workload + "--json --csv", 2, "either --json, --csv or --markdown");
   ExpectError("compare " + cluster + workload + "--load 0", 2, "load must be");
   ExpectError("compare " + cluster + workload + "--load nan", 2, "load must be");
   ExpectError("compare " + cluster + workload + "--seeds 0", 2, "--seeds must be >= 1");
@@ -96,7 +96,7 @@ TEST_F(CompareTest, BadInput) {
   ExpectError("compare " + cluster + workload + "--schedulers fifo,gredy", 2, "did you mean 'greedy'?");
   ExpectError("compare " + cluster + workload + "--trace-scheduler rule", 2, "--trace-scheduler must be one of");
   ExpectError("compare " + cluster + workload + "--jobs 3 --seeds 1 --out /proc/x", 7, "/proc/x: can't be made");
-  ExpectError("compare " + folder_ + "/none.yaml", 2, "none.yaml: no such file");
+  ExpectError("compare " + folder_ + "/none.yaml", 2, "none.yaml: can't be read");
 }
 
 TEST_F(CompareTest, ATraceGoesFromImportToComparison) {

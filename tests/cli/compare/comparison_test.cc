@@ -157,6 +157,18 @@ TEST(ComparisonTest, JsonAndCsvSayTheSame) {
   EXPECT_TRUE(std::regex_match(std::string(GitHash()), std::regex("unknown|[0-9a-f]{12,40}(-dirty)?"))) << GitHash();
 }
 
+TEST(ComparisonTest, MarkdownHasARowPerSchedulerAndAColumnPerCell) {
+  const Comparison c = RunComparison(SmallSpec(), Options(2));
+  const std::string text = FormatMarkdown(c);
+  EXPECT_EQ(text.find("| mean JCT / greedy | small 0.5 | small 0.8 | edge8 0.9 |\n|---|---:|---:|---:|\n| greedy, s | "), 0u)
+      << text;
+  EXPECT_NE(text.find("\n| greedy | 1.000 ± 0.000 | 1.000 ± 0.000 | 1.000 ± 0.000 |\n"), std::string::npos);
+  EXPECT_NE(text.find(fmt::format("\n| fifo | {:.3f} ± {:.3f} | ", c.cells[0].schedulers[0].ratio.mean,
+                                  c.cells[0].schedulers[0].ratio.standard_error)),
+            std::string::npos);
+  EXPECT_NE(text.find("\n\n| p95 JCT / greedy |"), std::string::npos);
+}
+
 TEST(ReportTest, StandsAloneAndHoldsTheData) {
   CompareSpec spec = SmallSpec();
   spec.name = "a</script><script>alert(1)</script>";
@@ -224,7 +236,7 @@ TEST(FailIfTest, NamesCellsAndRefusesUnknownNames) {
   };
   EXPECT_EQ(error("fifo.mean_jtc > 1"), "condition 'fifo.mean_jtc > 1': unknown figure 'mean_jtc', did you mean 'mean_jct'?");
   EXPECT_EQ(error("fiffo.mean_jct > 1"), "condition 'fiffo.mean_jct > 1': unknown scheduler 'fiffo', did you mean 'fifo'?");
-  EXPECT_NE(error("speed > 1").find("unknown variable 'speed' (known: "), std::string::npos);
+  EXPECT_NE(error("brightness > 1").find("unknown variable 'brightness' (known: "), std::string::npos);
 }
 
 TEST(ComparisonTest, ASchedulerThatLeavesJobsWaitingIsNamedWithItsEpisode) {
@@ -268,7 +280,7 @@ TEST(CompareConfigTest, ShippedFilesAreReadAndErrorsNameTheField) {
   EXPECT_EQ(error(head + "schedulers: [fifo, sjf]\n"), "no error");
   EXPECT_EQ(error(head + "schedulers: [fifo, fifo]\n"), "c.yaml:3: schedulers[1] must be given once, got 'fifo' twice");
   EXPECT_EQ(error(head + "schedulers: [fifo]\nloads: [0]\n").substr(0, 23), "c.yaml:4: loads[0] must");
-  EXPECT_EQ(error(head + "schedulers: [fifo]\nseedz: 3\n"), "c.yaml:4: unknown key 'seedz', did you mean 'seeds'?");
+  EXPECT_EQ(error(head + "schedulers: [fifo]\nseedz: 3\n"), "c.yaml:4: unknown key 'seedz', did you mean 'seed'?");
   EXPECT_EQ(error("clusters: []\n").substr(0, 25), "c.yaml:1: clusters must b");
   std::filesystem::remove_all(folder);
 }

@@ -44,6 +44,21 @@ TEST(TimelineTest, OverlappingStaysCountOnce) {
   EXPECT_DOUBLE_EQ(Utilisation(s, records, 1), 0.8);
 }
 
+TEST(TimelineTest, ALostWorkerEndsTheStaysOfItsJobs) {
+  // Job 0 on 0 and 1 from 0; worker 1 is lost at 3; job 0 again on 0 from 5 to 9. Job 1 finished on 1 at 3, in time.
+  const std::vector<JobRecord> records = {{0, 0, 0, 9, {0}, 1, 0}, {1, 0, 1, 3, {1}, 0, 0}};
+  const std::vector<TimedAction> actions = {
+      {0, Action::Place(0, {0, 1})}, {1, Action::Place(1, {1})}, {5, Action::Place(0, {0, 0})}};
+  const std::vector<Segment> s = SegmentsOf(records, actions, {{3, WorkerEvent::Kind::kLost, 1, {}}});
+  ASSERT_EQ(s.size(), 3u);
+  EXPECT_EQ(s[0].end, 3);
+  EXPECT_FALSE(s[0].finished);
+  EXPECT_EQ(s[1].end, 3);
+  EXPECT_TRUE(s[1].finished);
+  EXPECT_EQ(s[2].start, 5);
+  EXPECT_EQ(s[2].end, 9);
+}
+
 TEST(TimelineTest, ChromeTraceHoldsEveryStayAndTheQueue) {
   const Story story;
   std::vector<JobSpec> jobs(3);

@@ -203,235 +203,222 @@ TEST(TraceImportTest, NamesLineColumnAndReason) {
 }
 
 TEST(TraceImportTest, GavelPairsAndSpeeds) {
-  const std::string text = R"({"v100": {
-    "('A (batch size 16)', 1)"
-      : {"null" : 10, "('A (batch size 16)', 1)" : [ 6, 6 ], "('B', 1)" : [ 8, 1 ], "('C', 1)" : [ 0, 0 ]},
-                    "('B', 1)" : {"null" : 2, "('A (batch size 16)', 1)" : [ 1, 8 ]}, "('C', 1)" : {
-    "null" : 0
+  const std::string text = R"j({"v100": {
+    "('A (batch size 16)', 1)": {"null": 10, "('A (batch size 16)', 1)": [6, 6], "('B', 1)": [8, 1], "('C', 1)": [0, 0]},
+    "('B', 1)": {"null": 2, "('A (batch size 16)', 1)": [1, 8]}, "('C', 1)": {"null": 0}}})j";
+  const GavelTable table = ImportGavel({"g.json", text});
+  ASSERT_EQ(table.speeds.size(), 2u);
+  ASSERT_EQ(table.pairs.size(), 2u);
+  EXPECT_EQ(table.pairs[0].job_a, "A (batch size 16)");
+  EXPECT_DOUBLE_EQ(table.pairs[0].normalised_sum(), 1.2);
+  EXPECT_DOUBLE_EQ(table.pairs[0].gamma(), 0.4);
+  EXPECT_DOUBLE_EQ(table.pairs[1].normalised_sum(), 0.8 + 0.5);
+  EXPECT_EQ(table.notices.size(), 2u);
+  auto error = [](const std::string& json) { return ErrorOf([&] { ImportGavel({"g.json", json}); }); };
+  EXPECT_EQ(error("{\n\"a\": }"), "g.json:2: not a JSON document");
+  EXPECT_EQ(error("[]"), "g.json: must be an object, got array");
+  ExpectStart(error(R"j({"k80": {"B": {"null": 1}}})j"), "g.json: k80: B: a job type must look like");
+  ExpectStart(error(R"j({"k80": {"('B', 1)": {}}})j"), "g.json: k80: ('B', 1): 'null'");
+  ExpectStart(error(R"j({"k80": {"('B', 1)": {"null": -1}}})j"), "g.json: k80: ('B', 1): null: steps a second must be >= 0");
+}
+
+// The figures that were counted from the public files by other means.
+TEST(PublicTracesTest, HaveTheirPublishedFigures) {
+  if (!testing::HasSharedData("traces")) GTEST_SKIP() << "no ../shared/data/traces";
+  const std::string path = testing::SharedData("traces/philly/philly_train.csv");
+  Trace all = ImportTrace("philly", {{path, ReadFile(path)}});
+  EXPECT_EQ(all.jobs.size(), 80314u);
+  TraceStatistics s = StatisticsOf(all.jobs);
+  EXPECT_NEAR(s.mean_gap, 117, 0.5);
+  EXPECT_NEAR(s.gap_cv, 15, 0.5);
+  EXPECT_EQ(s.p50_duration, 1103);
+  EXPECT_EQ(s.p90_duration, 10446);
+  EXPECT_NEAR(s.one_gpu_share, 0.936, 5e-4);
+  TraceFilter filter;
+  filter.group = "103959";
+  ApplyFilter(filter, &all);
+  s = StatisticsOf(all.jobs);
+  EXPECT_EQ(s.jobs, 1934);
+  EXPECT_NEAR(s.mean_gap, 4093, 1);
+  EXPECT_NEAR(s.gap_cv, 3.3, 0.05);
+  EXPECT_EQ(s.p50_duration, 474);
+  EXPECT_EQ(s.p90_duration, 87977);
+  EXPECT_NEAR(s.mean_busy_gpus, 19.5, 0.05);
+  for (const auto& [name, jobs, hours, p50] : std::vector<std::tuple<const char*, std::size_t, double, double>>{
+           {"trace1.csv", 1494, 3005, 14393}, {"trace2.csv", 5755, 2381, 8653}}) {
+    const std::string muri = testing::SharedData(std::string("traces/muri/") + name);
+    const Trace t = ImportTrace("muri", {{muri, ReadFile(muri)}});
+    EXPECT_EQ(t.jobs.size(), jobs);
+    EXPECT_NEAR(t.jobs.back().arrival / 3600, hours, 1);
+    EXPECT_NEAR(StatisticsOf(t.jobs).p50_duration, p50, 1);
+  }
+  std::vector<TraceFile> files;
+  for (int i = 1; i <= 8; ++i) {
+    const std::string file = testing::SharedData("traces/pollux/workloads/workload-" + std::to_string(i) + ".csv");
+    files.push_back({file, ReadFile(file)});
+    EXPECT_EQ(ImportTrace("pollux", {files.back()}).jobs.size(), 160u);
+  }
+  EXPECT_EQ(ImportTrace("pollux", files).jobs.size(), 1280u);
+}
+
+TEST(PublicTracesTest, GavelsGainsHaveTheirPublishedMedians) {
+  const std::string path = testing::SharedData("traces/gavel/simulation_throughputs.json");
+  if (!testing::HasSharedData("traces/gavel")) GTEST_SKIP() << "no ../shared/data/traces";
+  const GavelTable table = ImportGavel({path, ReadFile(path)});
+  for (const auto& [device, speed] : std::vector<std::pair<const char*, double>>{{"k80", 4.8}, {"p100", 35.9}, {"v100", 32.4}}) {
+    bool found = false;
+    for (const DeviceSpeed& s : table.speeds) {
+      if (s.device != device || s.job != "ResNet-18 (batch size 16)" || s.gpus != 1) continue;
+      found = true;
+      EXPECT_NEAR(s.steps_per_second, speed, 0.06) << device;
+    }
+    EXPECT_TRUE(found) << device;
+  }
+  for (const auto& [device, gamma] : std::vector<std::pair<const char*, double>>{{"k80", 0.12}, {"p100", 0.26}, {"v100", 0.74}}) {
+    std::vector<double> gammas;
+    for (const PairGain& p : table.pairs) {
+      if (p.device == device && p.gpus == 1 && p.together_a > 0 && p.together_b > 0) gammas.push_back(p.gamma());
+    }
+    ASSERT_GT(gammas.size(), 50u) << device;
+    std::sort(gammas.begin(), gammas.end());
+    EXPECT_NEAR(gammas[gammas.size() / 2], gamma, 0.02) << device;
   }
 }
-})";
-  const GavelTable table = ImportGavel({"g.json", text});
-ASSERT_EQ(table.speeds.size(), 2u);
-ASSERT_EQ(table.pairs.size(), 2u);
-EXPECT_EQ(table.pairs[0].job_a, "A (batch size 16)");
-EXPECT_DOUBLE_EQ(table.pairs[0].normalised_sum(), 1.2);
-EXPECT_DOUBLE_EQ(table.pairs[0].gamma(), 0.4);
-EXPECT_DOUBLE_EQ(table.pairs[1].normalised_sum(), 0.8 + 0.5);
-EXPECT_EQ(table.notices.size(), 2u);
-auto error = [](const std::string& json) { return ErrorOf([&] { ImportGavel({"g.json", json}); }); };
-EXPECT_EQ(error("{\n\"a\": }"), "g.json:2: not a JSON document");
-EXPECT_EQ(error("[]"), "g.json: must be an object, got array");
-ExpectStart(error(R"({"k80": {"B": {"null": 1}}})"), "g.json: k80: B: a job type must look like");
-  ExpectStart(error(R"({"k80": {"('B', 1)": {}
-  }
-  })"), "g.json: k80: ('B', 1): 'null'");
-  ExpectStart(error(R"({"k80": {"('B', 1)": {
-  "null" : -1}
-  }
-  })"), "g.json: k80: ('B', 1): null: steps a second must be >= 0");
-  }
 
-  // The figures that were counted from the public files by other means.
-  TEST(PublicTracesTest, HaveTheirPublishedFigures) {
-    if (!testing::HasSharedData("traces")) GTEST_SKIP() << "no ../shared/data/traces";
-    const std::string path = testing::SharedData("traces/philly/philly_train.csv");
-    Trace all = ImportTrace("philly", {{path, ReadFile(path)}});
-    EXPECT_EQ(all.jobs.size(), 80314u);
-    TraceStatistics s = StatisticsOf(all.jobs);
-    EXPECT_NEAR(s.mean_gap, 117, 0.5);
-    EXPECT_NEAR(s.gap_cv, 15, 0.5);
-    EXPECT_EQ(s.p50_duration, 1103);
-    EXPECT_EQ(s.p90_duration, 10446);
-    EXPECT_NEAR(s.one_gpu_share, 0.936, 5e-4);
-    TraceFilter filter;
-    filter.group = "103959";
-    ApplyFilter(filter, &all);
-    s = StatisticsOf(all.jobs);
-    EXPECT_EQ(s.jobs, 1934);
-    EXPECT_NEAR(s.mean_gap, 4093, 1);
-    EXPECT_NEAR(s.gap_cv, 3.3, 0.05);
-    EXPECT_EQ(s.p50_duration, 474);
-    EXPECT_EQ(s.p90_duration, 87977);
-    EXPECT_NEAR(s.mean_busy_gpus, 19.5, 0.05);
-    for (const auto& [name, jobs, hours, p50] : std::vector<std::tuple<const char*, std::size_t, double, double>>{
-             {"trace1.csv", 1494, 3005, 14393}, {"trace2.csv", 5755, 2381, 8653}}) {
-      const std::string muri = testing::SharedData(std::string("traces/muri/") + name);
-      const Trace t = ImportTrace("muri", {{muri, ReadFile(muri)}});
-      EXPECT_EQ(t.jobs.size(), jobs);
-      EXPECT_NEAR(t.jobs.back().arrival / 3600, hours, 1);
-      EXPECT_NEAR(StatisticsOf(t.jobs).p50_duration, p50, 1);
-    }
-    std::vector<TraceFile> files;
-    for (int i = 1; i <= 8; ++i) {
-      const std::string file = testing::SharedData("traces/pollux/workloads/workload-" + std::to_string(i) + ".csv");
-      files.push_back({file, ReadFile(file)});
-      EXPECT_EQ(ImportTrace("pollux", {files.back()}).jobs.size(), 160u);
-    }
-    EXPECT_EQ(ImportTrace("pollux", files).jobs.size(), 1280u);
+class WorkloadSourceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "weir-workload-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+    Write("mix.yaml",
+          "name: mix\nduration: {median: 100s, sigma: 1, min: 10s, max: 1000s, reference: 1TFLOP/s}\nprofiles: p.yaml\n");
+    Write("p.yaml",
+          "name: p\nprofiles:\n  - {model: a, batch: 1, micro_batches: 1, subgraphs: [[1e12, 1e9, 0]]}\n"
+          "  - {model: b, batch: 1, micro_batches: 1, subgraphs: [[2e12, 1e9, 0], [2e12, 1e9, 0]], arcs: [[0, 1, 5]]}\n");
   }
-
-  TEST(PublicTracesTest, GavelsGainsHaveTheirPublishedMedians) {
-    const std::string path = testing::SharedData("traces/gavel/simulation_throughputs.json");
-    if (!testing::HasSharedData("traces/gavel")) GTEST_SKIP() << "no ../shared/data/traces";
-    const GavelTable table = ImportGavel({path, ReadFile(path)});
-    for (const auto& [device, speed] :
-         std::vector<std::pair<const char*, double>>{{"k80", 4.8}, {"p100", 35.9}, {"v100", 32.4}}) {
-      bool found = false;
-      for (const DeviceSpeed& s : table.speeds) {
-        if (s.device != device || s.job != "ResNet-18 (batch size 16)" || s.gpus != 1) continue;
-        found = true;
-        EXPECT_NEAR(s.steps_per_second, speed, 0.06) << device;
-      }
-      EXPECT_TRUE(found) << device;
-    }
-    for (const auto& [device, gamma] :
-         std::vector<std::pair<const char*, double>>{{"k80", 0.12}, {"p100", 0.26}, {"v100", 0.74}}) {
-      std::vector<double> gammas;
-      for (const PairGain& p : table.pairs) {
-        if (p.device == device && p.gpus == 1 && p.together_a > 0 && p.together_b > 0) gammas.push_back(p.gamma());
-      }
-      ASSERT_GT(gammas.size(), 50u) << device;
-      std::sort(gammas.begin(), gammas.end());
-      EXPECT_NEAR(gammas[gammas.size() / 2], gamma, 0.02) << device;
-    }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void Write(const std::string& name, const std::string& text) const { WriteFileAtomically(folder_ + "/" + name, text); }
+  WorkloadSource Source(const std::string& extra, const std::string& csv) const {
+    Write("t.csv", csv);
+    return WorkloadSource::Parse("name: t\ntrace: t.csv\nmix: mix.yaml\n" + extra, folder_ + "/w.yaml");
   }
+  std::string folder_;
+  const std::vector<WorkerSpec> workers_ = {{"w0", 1e12, 4e9, 1e9, 0, 0, 2}, {"w1", 3e12, 4e9, 1e9, 0, 0, 2}};
+};
 
-  class WorkloadSourceTest : public ::testing::Test {
-   protected:
-    void SetUp() override {
-      std::string pattern = ::testing::TempDir() + "weir-workload-XXXXXX";
-      folder_ = ::mkdtemp(pattern.data());
-      Write("mix.yaml",
-            "name: mix\nduration: {median: 100s, sigma: 1, min: 10s, max: 1000s, reference: 1TFLOP/s}\nprofiles: p.yaml\n");
-      Write("p.yaml",
-            "name: p\nprofiles:\n  - {model: a, batch: 1, micro_batches: 1, subgraphs: [[1e12, 1e9, 0]]}\n"
-            "  - {model: b, batch: 1, micro_batches: 1, subgraphs: [[2e12, 1e9, 0], [2e12, 1e9, 0]], arcs: [[0, 1, 5]]}\n");
-    }
-    void TearDown() override { std::filesystem::remove_all(folder_); }
-    void Write(const std::string& name, const std::string& text) const { WriteFileAtomically(folder_ + "/" + name, text); }
-    WorkloadSource Source(const std::string& extra, const std::string& csv) const {
-      Write("t.csv", csv);
-      return WorkloadSource::Parse("name: t\ntrace: t.csv\nmix: mix.yaml\n" + extra, folder_ + "/w.yaml");
-    }
-    std::string folder_;
-    const std::vector<WorkerSpec> workers_ = {{"w0", 1e12, 4e9, 1e9, 0, 0, 2}, {"w1", 3e12, 4e9, 1e9, 0, 0, 2}};
+TEST_F(WorkloadSourceTest, TraceJobsGetSizesByTheFormulaAndTheLoadAskedFor) {
+  const std::string csv = "arrival_s,duration_s,gpus,model\n0,100,1,x\n40,200,2,b\n100,40,1,b\n130,52,1,y\n";
+  const WorkloadSource source = Source("models: {x: a}\n", csv);
+  const DrawnWorkload drawn = source.Draw(workers_, {0.5, 4, 1});
+  ASSERT_EQ(drawn.jobs.size(), 4u);
+  EXPECT_EQ(drawn.jobs[0]->iterations, 100);  // 100 s * 1 TFLOP/s / 1 TFLOP
+  EXPECT_EQ(drawn.jobs[1]->iterations, 100);  // 2 GPUs: 200 * 2 / 4
+  EXPECT_EQ(drawn.jobs[2]->iterations, 10);
+  double work = 0;
+  for (const auto& job : drawn.jobs) work += job->iterations * job->total_flop();
+  EXPECT_EQ(work, 1e12 * (100 + 400 + 40 + 52));
+  const double span = drawn.jobs.back()->arrival - drawn.jobs.front()->arrival;
+  EXPECT_NEAR(work / (span * 4e12), 0.5, 1e-12);
+  EXPECT_NEAR(drawn.arrival_factor, work / (130 * 4e12) / 0.5, 1e-12);
+  EXPECT_NEAR(drawn.jobs[1]->arrival / drawn.jobs[2]->arrival, 0.4, 1e-12);  // bursts stay
+  ASSERT_EQ(drawn.notices.size(), 2u);
+  ExpectStart(drawn.notices[0], "t: seed 1: jobs 0 to 3, arrival times x 2.27692 (load 1.138 -> 0.5)");
+  EXPECT_EQ(drawn.notices[1], "1 of 4 jobs got a model drawn from the mix");
+  EXPECT_EQ(Source("gpus: ignore\n", csv).Draw(workers_, {0.5, 4, 1}).jobs[1]->iterations, 50);
+}
+
+TEST_F(WorkloadSourceTest, SeedsTakeWindowsOneAfterTheOther) {
+  std::string csv = "arrival_s,duration_s\n";
+  for (int i = 0; i < 7; ++i) csv += std::to_string(10 * i) + "," + std::to_string(100 + i) + "\n";
+  const WorkloadSource source = Source("", csv);
+  auto first = [&](std::uint64_t seed) {
+    const DrawnWorkload drawn = source.Draw(workers_, {0.5, 2, seed});
+    return std::round(drawn.jobs[0]->iterations * drawn.jobs[0]->total_flop() / 4e12);
   };
+  EXPECT_EQ(first(3), first(0));  // three windows: 0-1, 2-3, 4-5
+  const DrawnWorkload drawn = source.Draw(workers_, {0.5, 2, 5});
+  ExpectStart(drawn.notices[0], "t: seed 5: jobs 4 to 5");
+  EXPECT_EQ(drawn.jobs[0]->arrival, 0);
+  ExpectStart(ErrorOf([&] { source.Draw(workers_, {0.5, 8, 1}); }), "workload t: the trace has 7 jobs, an episode asks for 8");
+}
 
-  TEST_F(WorkloadSourceTest, TraceJobsGetSizesByTheFormulaAndTheLoadAskedFor) {
-    const std::string csv = "arrival_s,duration_s,gpus,model\n0,100,1,x\n40,200,2,b\n100,40,1,b\n130,50,1,y\n";
-    const WorkloadSource source = Source("models: {x: a}\n", csv);
-    const DrawnWorkload drawn = source.Draw(workers_, {0.5, 4, 1});
-    ASSERT_EQ(drawn.jobs.size(), 4u);
-    EXPECT_EQ(drawn.jobs[0]->iterations, 100);  // 100 s * 1 TFLOP/s / 1 TFLOP
-    EXPECT_EQ(drawn.jobs[1]->iterations, 100);  // 2 GPUs: 200 * 2 / 4
-    EXPECT_EQ(drawn.jobs[2]->iterations, 10);
-    double work = 0;
-    for (const auto& job : drawn.jobs) work += job->iterations * job->total_flop();
-    EXPECT_EQ(work, 1e12 * (100 + 400 + 40 + 50));
-    const double span = drawn.jobs.back()->arrival - drawn.jobs.front()->arrival;
-    EXPECT_NEAR(work / (span * 4e12), 0.5, 1e-12);
-    EXPECT_NEAR(drawn.arrival_factor, work / (130 * 4e12) / 0.5, 1e-12);
-    EXPECT_NEAR(drawn.jobs[1]->arrival / drawn.jobs[2]->arrival, 0.4, 1e-12);  // bursts stay
-    ASSERT_EQ(drawn.notices.size(), 2u);
-    ExpectStart(drawn.notices[0], "t: seed 1: jobs 0 to 3, arrival times x 2.26923 (load 1.135 -> 0.5)");
-    EXPECT_EQ(drawn.notices[1], "1 of 4 jobs got a model drawn from the mix");
-    EXPECT_EQ(Source("gpus: ignore\n", csv).Draw(workers_, {0.5, 4, 1}).jobs[1]->iterations, 50);
-  }
+TEST_F(WorkloadSourceTest, ReplicasEstimatesCutsAndUnknownDurations) {
+  const std::string csv = "arrival_s,duration_s,gpus,model,estimate_s\n0,100,2,a,300\n10,5000,1,a,\n20,,1,a,\n30,100,3,a,\n";
+  const WorkloadSource source = Source("gpus: replicas\nestimates: true\nduration: {max: 1000s}\n", csv);
+  const DrawnWorkload drawn = source.Draw(workers_, {0.5, 4, 1});
+  EXPECT_EQ(drawn.unplaceable, 1);  // three replicas on two workers
+  ASSERT_EQ(drawn.jobs.size(), 3u);
+  EXPECT_EQ(drawn.jobs[0]->replicas, 2);
+  EXPECT_EQ(drawn.jobs[0]->iterations, 200);
+  EXPECT_EQ(drawn.jobs[0]->estimated_iterations, 600);
+  EXPECT_EQ(drawn.jobs[1]->iterations, 1000);
+  EXPECT_EQ(drawn.jobs[1]->estimated_iterations, 0);
+  EXPECT_GE(drawn.jobs[2]->iterations, 10);  // by the mix's law
+  EXPECT_LE(drawn.jobs[2]->iterations, 1000);
+  // All at once: no load can be set, and it is said.
+  const DrawnWorkload once = Source("", "arrival_s,duration_s\n0,1\n0,1\n").Draw(workers_, {0.5, 2, 1});
+  EXPECT_EQ(once.arrival_factor, 1);
+  EXPECT_NE(once.notices[0].find("at once"), std::string::npos);
+}
 
-  TEST_F(WorkloadSourceTest, SeedsTakeWindowsOneAfterTheOther) {
-    std::string csv = "arrival_s,duration_s\n";
-    for (int i = 0; i < 7; ++i) csv += std::to_string(10 * i) + "," + std::to_string(100 + i) + "\n";
-    const WorkloadSource source = Source("", csv);
-    auto first = [&](std::uint64_t seed) {
-      const DrawnWorkload drawn = source.Draw(workers_, {0.5, 2, seed});
-      return std::round(drawn.jobs[0]->iterations * drawn.jobs[0]->total_flop() / 4e12);
-    };
-    EXPECT_EQ(first(3), first(0));  // three windows: 0-1, 2-3, 4-5
-    const DrawnWorkload drawn = source.Draw(workers_, {0.5, 2, 5});
-    ExpectStart(drawn.notices[0], "t: seed 5: jobs 4 to 5");
-    EXPECT_EQ(drawn.jobs[0]->arrival, 0);
-    ExpectStart(ErrorOf([&] { source.Draw(workers_, {0.5, 8, 1}); }), "workload t: the trace has 7 jobs, an episode asks for 8");
-  }
-
-  TEST_F(WorkloadSourceTest, ReplicasEstimatesCutsAndUnknownDurations) {
-    const std::string csv = "arrival_s,duration_s,gpus,model,estimate_s\n0,100,2,a,300\n10,5000,1,a,\n20,,1,a,\n30,100,3,a,\n";
-    const WorkloadSource source = Source("gpus: replicas\nestimates: true\nduration: {max: 1000s}\n", csv);
-    const DrawnWorkload drawn = source.Draw(workers_, {0.5, 4, 1});
-    EXPECT_EQ(drawn.unplaceable, 1);  // three replicas on two workers
-    ASSERT_EQ(drawn.jobs.size(), 3u);
-    EXPECT_EQ(drawn.jobs[0]->replicas, 2);
-    EXPECT_EQ(drawn.jobs[0]->iterations, 200);
-    EXPECT_EQ(drawn.jobs[0]->estimated_iterations, 600);
-    EXPECT_EQ(drawn.jobs[1]->iterations, 1000);
-    EXPECT_EQ(drawn.jobs[1]->estimated_iterations, 0);
-    EXPECT_GE(drawn.jobs[2]->iterations, 10);  // by the mix's law
-    EXPECT_LE(drawn.jobs[2]->iterations, 1000);
-    // All at once: no load can be set, and it is said.
-    const DrawnWorkload once = Source("", "arrival_s,duration_s\n0,1\n0,1\n").Draw(workers_, {0.5, 2, 1});
-    EXPECT_EQ(once.arrival_factor, 1);
-    EXPECT_NE(once.notices[0].find("at once"), std::string::npos);
-  }
-
-  TEST_F(WorkloadSourceTest, ABillionIterationsNeitherOverflowNorHang) {
-    const WorkloadSource source = Source("", "arrival_s,iterations,model\n0,1e9,a\n1,1e15,b\n2,1000000000,a\n");
-    const DrawnWorkload drawn = source.Draw(workers_, {0.7, 3, 1});
-    EXPECT_EQ(drawn.jobs[0]->iterations, 1e9);
-    Simulator simulator(workers_, drawn.jobs);
-    class First : public Scheduler {
-     public:
-      std::string name() const override { return "first"; }
-      Action Decide(const ClusterState& state) override {
-        for (JobId id : state.waiting()) {
-          for (int w = 0; w < state.num_workers(); ++w) {
-            Placement p(state.job(id).spec->subgraphs.size(), w);
-            if (state.CanPlace(id, p)) return Action::Place(id, p);
-          }
+TEST_F(WorkloadSourceTest, ABillionIterationsNeitherOverflowNorHang) {
+  const WorkloadSource source = Source("", "arrival_s,iterations,model\n0,1e9,a\n1,1e15,b\n2,1000000000,a\n");
+  const DrawnWorkload drawn = source.Draw(workers_, {0.7, 3, 1});
+  EXPECT_EQ(drawn.jobs[0]->iterations, 1e9);
+  Simulator simulator(workers_, drawn.jobs);
+  class First : public Scheduler {
+   public:
+    std::string name() const override { return "first"; }
+    Action Decide(const ClusterState& state) override {
+      for (JobId id : state.waiting()) {
+        for (int w = 0; w < state.num_workers(); ++w) {
+          Placement p(state.job(id).spec->subgraphs.size(), w);
+          if (state.CanPlace(id, p)) return Action::Place(id, p);
         }
-        return Action::Wait();
       }
-    } scheduler;
-    EXPECT_TRUE(RunEpisode(&simulator, &scheduler).empty());
-    for (const JobRecord& record : simulator.records()) EXPECT_TRUE(std::isfinite(record.finish));
-  }
+      return Action::Wait();
+    }
+  } scheduler;
+  EXPECT_TRUE(RunEpisode(&simulator, &scheduler).empty());
+  for (const JobRecord& record : simulator.records()) EXPECT_TRUE(std::isfinite(record.finish));
+}
 
-  TEST_F(WorkloadSourceTest, ErrorsNameTheField) {
-    const std::string csv = "arrival_s\n0\n";
-    ExpectStart(ErrorOf([&] { Source("models: {x: c}\n", csv); }),
-                folder_ + "/w.yaml:4: models.x must be a model of the mix (a, b), got 'c'");
-    ExpectStart(ErrorOf([&] { Source("gpus: some\n", csv); }), folder_ + "/w.yaml:4: gpus must be");
-    ExpectStart(ErrorOf([&] { Source("gpu: work\n", csv); }), folder_ + "/w.yaml:4: unknown key 'gpu', did you mean 'gpus'?");
-    ExpectStart(ErrorOf([&] { Source("", "arrival\n0\n"); }), folder_ + "/t.csv:1: column 'arrival_s' is missing");
-  }
+TEST_F(WorkloadSourceTest, ErrorsNameTheField) {
+  const std::string csv = "arrival_s\n0\n";
+  ExpectStart(ErrorOf([&] { Source("models: {x: c}\n", csv); }),
+              folder_ + "/w.yaml:4: models.x must be a model of the mix (a, b), got 'c'");
+  ExpectStart(ErrorOf([&] { Source("gpus: some\n", csv); }), folder_ + "/w.yaml:4: gpus must be");
+  ExpectStart(ErrorOf([&] { Source("gpu: work\n", csv); }), folder_ + "/w.yaml:4: unknown key 'gpu', did you mean 'gpus'?");
+  ExpectStart(ErrorOf([&] { Source("", "arrival\n0\n"); }), folder_ + "/t.csv:1: column 'arrival_s' is missing");
+}
 
-  TEST(ProfilesTest, WhatIsWrittenReadsBack) {
-    JobSpec job;
-    job.micro_batches = 4;
-    job.subgraphs = {{1e12 / 3, 7, 5}, {2, 0.1, 0}};
-    job.arcs = {{0, 1, 1e9 / 7}};
-    JobSpec other = job;
-    other.micro_batches = 1;
-    const std::string text = FormatProfiles("p", {{"cnn", 8, job}, {"a: b \"c\"", 2, other}, {"cnn", 16, other}}, "one\ntwo");
-    ExpectStart(text, "# one\n# two\n");
-    const std::vector<ModelMix::Model> models = ParseProfiles(text, "p.yaml");
-    ASSERT_EQ(models.size(), 2u);
-    EXPECT_EQ(models[1].name, "a: b \"c\"");
-    ASSERT_EQ(models[0].profiles.size(), 2u);
-    const JobSpec& read = models[0].profiles[0];
-    EXPECT_EQ(read.name, "cnn-b8-k2-m4");
-    EXPECT_EQ(read.micro_batches, 4);
-    EXPECT_EQ(read.subgraphs[0].flop, 1e12 / 3);
-    EXPECT_EQ(read.subgraphs[1].memory_bytes, 0.1);
-    EXPECT_EQ(read.arcs[0].bytes, 1e9 / 7);
-    auto error = [](const std::string& entry) { return ErrorOf([&] { ParseProfiles("profiles:\n  - " + entry, "p.yaml"); }); };
-    ExpectStart(error("{model: a, batch: 1, micro_batches: 1, subgraphs: [[1, 2]]}"),
-                "p.yaml:2: profiles[0].subgraphs[0] must be a list [FLOP");
-    ExpectStart(error("{model: a, batch: 1, micro_batches: 1, subgraphs: []}"),
-                "p.yaml:2: a job must have at least one subgraph");
-    ExpectStart(error("{model: a, batch: 1, micro_batches: 1, subgraphs: [[0, 2, 1]]}"), "p.yaml:2: the sum of flop");
-    ExpectStart(error("{model: a, batch: 1, micro_batches: 1, subgraphs: [[1, 2, 1]], arcs: [[0, 0, 1]]}"),
-                "p.yaml:2: an arc must go");
-  }
+TEST(ProfilesTest, WhatIsWrittenReadsBack) {
+  JobSpec job;
+  job.micro_batches = 4;
+  job.subgraphs = {{1e12 / 3, 7, 5}, {2, 0.1, 0}};
+  job.arcs = {{0, 1, 1e9 / 7}};
+  JobSpec other = job;
+  other.micro_batches = 1;
+  const std::string text = FormatProfiles("p", {{"cnn", 8, job}, {"a: b \"c\"", 2, other}, {"cnn", 16, other}}, "one\ntwo");
+  ExpectStart(text, "# one\n# two\n");
+  const std::vector<ModelMix::Model> models = ParseProfiles(text, "p.yaml");
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[1].name, "a: b \"c\"");
+  ASSERT_EQ(models[0].profiles.size(), 2u);
+  const JobSpec& read = models[0].profiles[0];
+  EXPECT_EQ(read.name, "cnn-b8-k2-m4");
+  EXPECT_EQ(read.micro_batches, 4);
+  EXPECT_EQ(read.subgraphs[0].flop, 1e12 / 3);
+  EXPECT_EQ(read.subgraphs[1].memory_bytes, 0.1);
+  EXPECT_EQ(read.arcs[0].bytes, 1e9 / 7);
+  auto error = [](const std::string& entry) { return ErrorOf([&] { ParseProfiles("profiles:\n  - " + entry, "p.yaml"); }); };
+  ExpectStart(error("{model: a, batch: 1, micro_batches: 1, subgraphs: [[1, 2]]}"),
+              "p.yaml:2: profiles[0].subgraphs[0] must be a list [FLOP");
+  ExpectStart(error("{model: a, batch: 1, micro_batches: 1, subgraphs: []}"), "p.yaml:2: a job must have at least one subgraph");
+  ExpectStart(error("{model: a, batch: 1, micro_batches: 1, subgraphs: [[0, 2, 1]]}"), "p.yaml:2: the sum of flop");
+  ExpectStart(error("{model: a, batch: 1, micro_batches: 1, subgraphs: [[1, 2, 1]], arcs: [[0, 0, 1]]}"),
+              "p.yaml:2: an arc must go");
+}
 
-  }  // namespace
-  }  // namespace weir
+}  // namespace
+}  // namespace weir
