@@ -45,6 +45,7 @@ int Run(int argc, char** argv) {
   AddSimulate(app);
   AddTrace(app);
   AddTrain(app);
+  AddTune(app);
   AddSubmit(app);
   AddUp(app);
   AddVersion(app);

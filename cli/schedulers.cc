@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/baselines/baselines.h"
+#include "agent/baselines/rule_file.h"
 #include "agent/policy/policy.h"
 #include "env/core/error.h"
 #include "env/core/yaml.h"
@@ -18,11 +19,12 @@ std::unique_ptr<Scheduler> MakeScheduler(const std::string& name, const Schedule
     const std::string path = name.size() > 7 ? name.substr(7) : PolicyPath(options);
     return options.libtorch ? LoadPolicyTorch(path) : LoadPolicy(path);
   }
+  if (name.starts_with("rule:")) return MakeRule(name, ReadRuleFile(name.substr(5)));
   if (!IsBaseline(name)) {
     std::vector<std::string> all = BaselineNames();
     all.push_back("policy");
     const std::string nearest = NearestName(name, all);
-    throw Invalid("unknown scheduler '{}'{} (known: {}, policy:FILE)", name,
+    throw Invalid("unknown scheduler '{}'{} (known: {}, policy:FILE, rule:FILE)", name,
                   nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest), fmt::join(all, ", "));
   }
   return MakeBaseline(name);

@@ -20,8 +20,8 @@ struct SchedulerOptions {
 // The file that the name "policy" stands for.
 std::string PolicyPath(const SchedulerOptions& options);
 
-// A fresh scheduler: a baseline of agent/baselines, "policy" (the file of DefaultPolicyPath) or "policy:FILE". Throws
-// Error(kInvalid) naming the known names for any other.
+// A fresh scheduler: a baseline of agent/baselines, "policy" (the file of DefaultPolicyPath), "policy:FILE" or "rule:FILE".
+// Throws Error(kInvalid) naming the known names for any other.
 std::unique_ptr<Scheduler> MakeScheduler(const std::string& name, const SchedulerOptions& options = {});
 
 // "fifo,sjf" -> {"fifo", "sjf"}. Throws Error(kInvalid) for an empty list or entry, or a name given twice.

@@ -30,6 +30,7 @@ void AddPolicy(CLI::App& app);
 void AddSimulate(CLI::App& app);
 void AddTrace(CLI::App& app);
 void AddTrain(CLI::App& app);
+void AddTune(CLI::App& app);
 void AddSubmit(CLI::App& app);
 void AddUp(CLI::App& app);
 void AddVersion(CLI::App& app);

@@ -64,7 +64,21 @@ std::optional<Placement> PlacementWithout(const ClusterState& state, JobId r, Jo
 }  // namespace
 
 PreemptingRuleOptions TunedPreemptingRule() {
-  return {TunedRule(), PreemptOptions{}};
+  PreemptingRuleOptions options{HandSetRule(), {}};
+  options.rule.alpha = 2.813;
+  options.rule.kappa = 2.152;
+  options.rule.chi = 57.41;
+  options.rule.claim = 0.9004;
+  options.rule.delta = 31.58;
+  options.rule.split = 0.1335;
+  options.rule.beta = 0.002178;
+  options.rule.press = 0.01383;
+  options.rule.pmem = -0.02441;
+  options.rule.aging = 0.4906;
+  options.preempt.phi = 0.542;
+  options.preempt.mu = 0.8636;
+  options.preempt.eta = 0.5133;
+  return options;
 }
 
 void PreemptingRule::Reset() {

@@ -94,7 +94,18 @@ RuleOptions HandSetRule() {
 }
 
 RuleOptions TunedRule() {
-  return HandSetRule();
+  RuleOptions options = HandSetRule();
+  options.alpha = 2.402;
+  options.kappa = 1.668;
+  options.chi = 1.349;
+  options.claim = 1.354;
+  options.delta = 22.83;
+  options.split = 0.07248;
+  options.beta = 0.02377;
+  options.press = 0.02699;
+  options.pmem = 0.1556;
+  options.aging = 0.1391;
+  return options;
 }
 
 void RuleScheduler::Reset() {

@@ -44,6 +44,7 @@ SchedulingEnv::StepResult SchedulingEnv::StepAction(const Action& action) {
     const std::optional<std::string> why = simulator_->state().WhyIllegal(action);
     WEIR_CHECK(!why) << *why;
     simulator_->Apply(action);
+    done_ = simulator_->Done();
   }
   result.done = done_;
   total_reward_ += result.reward;

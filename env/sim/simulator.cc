@@ -71,8 +71,9 @@ bool Simulator::HandleCompletions() {
   return !completed.empty();
 }
 
-void Simulator::HandleWorkerEvents() {
-  if (!events_) return;
+bool Simulator::HandleWorkerEvents() {
+  if (!events_) return false;
+  const std::size_t before = next_event_;
   for (; next_event_ < events_->size() && (*events_)[next_event_].time <= state_.now(); ++next_event_) {
     const WorkerEvent& event = (*events_)[next_event_];
     const char* what = "";
@@ -103,6 +104,7 @@ void Simulator::HandleWorkerEvents() {
       log_->Append(state_.now(), what, {{"worker", std::int64_t{event.worker}}, {"name", state_.worker(event.worker).name}});
     }
   }
+  return next_event_ != before;
 }
 
 void Simulator::HandleArrivals() {
@@ -119,7 +121,7 @@ bool Simulator::Advance() {
   if (next == kNever) return false;
   MoveClock(next);
   HandleCompletions();
-  HandleWorkerEvents();
+  if (HandleWorkerEvents()) HandleCompletions();
   HandleArrivals();
   return true;
 }
@@ -188,7 +190,11 @@ void Simulator::Apply(const Action& action) {
   Remember(action.job);
   if (keep_actions_) actions_.push_back({state_.now(), action});
   ++num_events_;
-  if (!log_) return;
+  if (log_) LogAction(action);
+  HandleCompletions();
+}
+
+void Simulator::LogAction(const Action& action) {
   const std::int64_t id = action.job;
   switch (action.kind) {
     case Action::Kind::kPlace:

@@ -53,7 +53,8 @@ class Simulator {
   // (done, or all jobs that are left wait for a placement).
   bool Advance();
   SimTime NextEventTime() const;  // of Advance; kNever: none
-  // Takes an action at the present instant. REQUIRES: legal.
+  // Takes an action at the present instant. REQUIRES: legal. A job that it brings within the tolerance of its end (a neighbour
+  // that leaves may) completes at once, as it would before a command of the same instant in a replayed log.
   void Apply(const Action& action);
   // Handles events up to and including `time`, then sets the clock to it.
   void AdvanceTo(SimTime time);
@@ -84,8 +85,9 @@ class Simulator {
 
  private:
   void MoveClock(SimTime time);
+  void LogAction(const Action& action);
   bool HandleCompletions();
-  void HandleWorkerEvents();
+  bool HandleWorkerEvents();  // whether there were any
   void HandleArrivals();
   void Remember(JobId id);  // what the record says of a live job
   JobRecord& RecordOf(JobId id);
