@@ -78,6 +78,11 @@ Json ToJson(const Comparison& comparison) {
   return out;
 }
 
+// Names of traces may hold any bytes; what is no UTF-8 is replaced.
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string Replaced(std::string text, const std::string& what, const std::string& by) {
   const std::size_t at = text.find(what);
   return at == std::string::npos ? text : text.replace(at, what.size(), by);
@@ -120,7 +125,7 @@ std::string FormatTable(const Comparison& comparison) {
 }
 
 std::string FormatJson(const Comparison& comparison) {
-  return ToJson(comparison).dump() + "\n";
+  return Dump(ToJson(comparison)) + "\n";
 }
 
 std::string FormatCsv(const Comparison& comparison) {
@@ -205,7 +210,7 @@ std::string FormatReport(const Comparison& comparison) {
   }
   data["episode"] = std::move(gantt);
   // "</script>" in a name must not end the element that holds the data.
-  std::string json = data.dump();
+  std::string json = Dump(data);
   for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at)) json.replace(at, 1, "\\u003c");
   return Replaced(std::string(kReportTemplate), "@DATA@", json);
 }

@@ -148,7 +148,8 @@ std::string FormatChromeTrace(const std::vector<WorkerSpec>& workers, const Work
           {{"ph", "C"}, {"name", "waiting"}, {"pid", 0}, {"tid", 0}, {"ts", time * kMicro}, {"args", {{"jobs", waiting}}}});
   }
   Json out = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  return out.dump() + "\n";
+  // Names may hold any bytes; what is no UTF-8 is replaced.
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace weir

@@ -64,7 +64,7 @@ TEST(TimelineTest, ChromeTraceHoldsEveryStayAndTheQueue) {
   std::vector<JobSpec> jobs(3);
   for (int i = 0; i < 3; ++i) {
     jobs[i].id = i;
-    jobs[i].name = "n\"" + std::to_string(i);
+    jobs[i].name = (i == 2 ? "\xff" : "n\"") + std::to_string(i);  // \xff: no UTF-8
     jobs[i].subgraphs.resize(i == 1 ? 2 : 1);
   }
   const std::string text = FormatChromeTrace({{"a", 1, 1, 1, 0, 0, 2}, {"b", 1, 1, 1, 0, 0, 2}}, MakeWorkload(jobs),

@@ -222,6 +222,53 @@ TEST(TraceImportTest, GavelPairsAndSpeeds) {
   ExpectStart(error(R"j({"k80": {"('B', 1)": {"null": -1}}})j"), "g.json: k80: ('B', 1): null: steps a second must be >= 0");
 }
 
+// Whatever a file holds, it is read, or refused in one line.
+TEST(TraceImportTest, DamagedFilesAreReadOrRefused) {
+  const std::string gavel = R"j({"v100": {"('A', 1)": {"null": 10, "('A', 1)": [6, 6]}}})j";
+  Rng rng(2);
+  int refused = 0, read = 0;
+  for (const auto& [format, name] : std::vector<std::pair<std::string, std::string>>{
+           {"philly", "philly.csv"}, {"muri", "muri.csv"}, {"pollux", "pollux.csv"}, {"swf", "small.swf"}, {"gavel", ""}}) {
+    const std::string good = format == "gavel" ? gavel : ReadFile(kData + name);
+    for (int round = 0; round < 1500; ++round) {
+      std::string text = good;
+      for (int edits = 1 + static_cast<int>(rng.Below(4)); edits > 0 && !text.empty(); --edits) {
+        const std::size_t at = rng.Below(text.size());
+        switch (rng.Below(4)) {
+          case 0:
+            text[at] = static_cast<char>(rng.Below(256));
+            break;
+          case 1:
+            text.erase(at, 1 + rng.Below(5));
+            break;
+          case 2:
+            text.insert(at, std::string(1 + rng.Below(3), "9-e.,\"\n "[rng.Below(8)]));
+            break;
+          default:
+            text.resize(at);
+        }
+      }
+      try {
+        if (format == "gavel") {
+          ImportGavel({"f", text});
+        } else {
+          for (const TraceJob& job : ImportTrace(format, {{"f", text}}).jobs) {
+            ASSERT_TRUE(std::isfinite(job.arrival) && job.arrival >= 0 && job.gpus >= 1);
+            ASSERT_TRUE(job.duration == -1 || (job.duration >= 0 && job.duration <= 1e12));
+          }
+        }
+        ++read;
+      } catch (const Error& e) {
+        ++refused;
+        ASSERT_EQ(e.code(), ExitCode::kInvalid);
+        ASSERT_EQ(std::string(e.what()).substr(0, 1), "f");
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_GT(read, 500);
+}
+
 // The figures that were counted from the public files by other means.
 TEST(PublicTracesTest, HaveTheirPublishedFigures) {
   if (!testing::HasSharedData("traces")) GTEST_SKIP() << "no ../shared/data/traces";
