@@ -1,155 +1,203 @@
-// weir compare: several schedulers on the same generated episodes.
+// weir compare: schedulers on the same episodes, from a comparison file or from options.
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <cstdio>
-#include <exception>
+#include <filesystem>
 #include <memory>
-#include <mutex>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "agent/baselines/baselines.h"
+#include "cli/compare/compare_config.h"
+#include "cli/compare/comparison.h"
+#include "cli/compare/output.h"
 #include "cli/schedulers.h"
 #include "cli/verbs.h"
-#include "env/metrics/jct.h"
-#include "env/sim/simulator.h"
-#include "env/workload/cluster_file.h"
-#include "env/workload/generator.h"
+#include "env/core/file.h"
+#include "env/core/units.h"
 
 namespace weir::cli {
 namespace {
 
 struct CompareFlags {
-  std::string cluster, workload;
-  std::string schedulers = "fifo,sjf,greedy";
-  std::string reference = "greedy";
-  double load = 0.7;
-  std::uint64_t seed = 1;
-  int seeds = 8;
-  int jobs = 150;
-  int threads = 0;
-  bool json = false;
+  std::string config, cluster, workload;
+  std::optional<std::string> schedulers, reference;
+  std::optional<double> load, estimate_error;
+  std::optional<std::uint64_t> seed, episode;
+  std::optional<int> seeds, jobs, resamples;
+  int cell = 0, threads = 0;
+  bool json = false, csv = false, markdown = false, quiet = false;
+  std::string out, report, trace, trace_scheduler, timings;
+  std::vector<std::string> fail_if;
 };
 
-struct Line {
-  std::string name;
-  std::vector<JctSummary> episodes;
+CompareSpec SpecOf(const CompareFlags& flags) {
+  if (flags.config.empty() == flags.cluster.empty() || flags.cluster.empty() != flags.workload.empty())
+    throw Invalid("compare: give either a comparison file, or --cluster and --workload");
+  CompareSpec spec;
+  if (!flags.config.empty()) {
+    spec = ReadCompareConfig(flags.config);
+  } else {
+    CompareSpec::ClusterEntry entry;
+    entry.cluster = ReadCluster(flags.cluster);
+    spec.clusters.push_back(std::move(entry));
+    spec.workloads.push_back(WorkloadSource::Read(flags.workload));
+    spec.files = spec.workloads.back().files();
+    spec.files.insert(spec.files.begin(), flags.cluster);
+    spec.schedulers = {"fifo", "sjf", "greedy"};
+    spec.name = spec.clusters[0].cluster.name;
+  }
+  if (flags.load) {
+    spec.loads = {*flags.load};
+    for (auto& entry : spec.clusters) entry.loads.clear();
+  }
+  if (flags.jobs) {
+    if (*flags.jobs < 1) throw Invalid("compare: --jobs must be >= 1, got {}", *flags.jobs);
+    spec.jobs = *flags.jobs;
+    for (auto& entry : spec.clusters) entry.jobs = 0;
+  }
+  if (flags.seed) spec.seed = *flags.seed;
+  if (flags.seeds) {
+    if (*flags.seeds < 1) throw Invalid("compare: --seeds must be >= 1, got {}", *flags.seeds);
+    spec.seeds = *flags.seeds;
+  }
+  if (flags.resamples) spec.resamples = *flags.resamples;
+  if (flags.estimate_error) {
+    if (!(*flags.estimate_error >= 0 && *flags.estimate_error <= 10))
+      throw Invalid("compare: --estimate-error must be from 0 to 10, got {}", *flags.estimate_error);
+    for (WorkloadSource& workload : spec.workloads) workload.set_estimate_error(*flags.estimate_error);
+  }
+  if (flags.schedulers) spec.schedulers = SplitNames(*flags.schedulers, "--schedulers");
+  if (flags.reference) spec.reference = *flags.reference;
+  if (std::count(spec.schedulers.begin(), spec.schedulers.end(), spec.reference) == 0) spec.schedulers.push_back(spec.reference);
+  for (const std::string& name : spec.schedulers) {
+    if (name == "policy" || name.starts_with("policy:")) spec.files.push_back(name == "policy" ? PolicyPath({}) : name.substr(7));
+  }
+  spec.chosen_cell = flags.cell;
+  spec.chosen_seed = flags.episode.value_or(spec.seed);
+  CheckSpec(spec);
+  for (const std::string& name : spec.schedulers) MakeScheduler(name);  // an unknown name fails before files are hashed
+  spec.hash = HashOf(spec);
+  return spec;
+}
+
+// One line on stderr, redrawn at most ten times a second; nothing where stderr is no terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(bool enabled) : enabled_(enabled && ::isatty(STDERR_FILENO) == 1) {}
+  ~ProgressBar() {
+    if (drawn_) std::fputs("\r\x1b[K", stderr);
+  }
+  void Show(long done, long all) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!enabled_ || (done < all && now - last_ < std::chrono::milliseconds(100))) return;
+    last_ = now;
+    drawn_ = true;
+    constexpr int kWidth = 30;
+    const int filled = static_cast<int>(kWidth * done / all);
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    std::fprintf(stderr, "\r[%s%s] %ld/%ld episodes, %s, %s left\x1b[K", std::string(filled, '#').c_str(),
+                 std::string(kWidth - filled, '-').c_str(), done, all, FormatSeconds(seconds).c_str(),
+                 FormatSeconds(seconds * static_cast<double>(all - done) / static_cast<double>(done)).c_str());
+    std::fflush(stderr);
+  }
+
+ private:
+  bool enabled_, drawn_ = false;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), last_{};
 };
 
-void RunCompare(const CompareFlags& flags) {
-  const Cluster cluster = ReadCluster(flags.cluster);
-  const ModelMix mix = ReadModelMix(flags.workload);
-  if (flags.seeds < 1) throw Invalid("compare: --seeds must be >= 1, got {}", flags.seeds);
+void RunCompare(CompareFlags flags) {
   if (flags.threads < 0) throw Invalid("compare: --threads must be >= 0, got {}", flags.threads);
-  std::vector<Line> lines;
-  for (const std::string& name : SplitNames(flags.schedulers, "--schedulers")) lines.push_back({name, {}});
-  auto is_reference = [&](const Line& line) { return line.name == flags.reference; };
-  if (std::none_of(lines.begin(), lines.end(), is_reference)) lines.push_back({flags.reference, {}});
-  for (Line& line : lines) {
-    MakeScheduler(line.name);  // an unknown name fails before anything runs
-    line.episodes.resize(flags.seeds);
+  if (flags.json + flags.csv + flags.markdown > 1) throw Invalid("compare: give either --json, --csv or --markdown");
+  const CompareSpec spec = SpecOf(flags);
+  std::vector<Condition> conditions;
+  for (const std::string& text : flags.fail_if) conditions.push_back(ParseFailIf(text, spec));
+  const std::string traced = flags.trace_scheduler.empty() ? spec.reference : flags.trace_scheduler;
+  if (std::count(spec.schedulers.begin(), spec.schedulers.end(), traced) == 0)
+    throw Invalid("compare: --trace-scheduler must be one of {}, got '{}'", fmt::join(spec.schedulers, ", "), traced);
+  if (!flags.out.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(flags.out, error);
+    if (error) throw Failure(ExitCode::kInfrastructure, "{}: can't be made: {}", flags.out, error.message());
+    auto name = [&](std::string* path, const char* file) {
+      if (path->empty()) *path = (std::filesystem::path(flags.out) / file).string();
+    };
+    name(&flags.report, "report.html");
+    name(&flags.trace, "episode.trace.json");
+    name(&flags.timings, "timings.json");
   }
-  // Episodes are independent and land at their own index, so the table doesn't depend on the number of threads.
-  std::atomic<int> next{0};
-  std::mutex mutex;
-  std::exception_ptr failure;
-  auto work = [&] {
-    try {
-      for (int i = next++; i < flags.seeds; i = next++) {
-        const std::uint64_t seed = flags.seed + static_cast<std::uint64_t>(i);
-        const Workload jobs = GenerateWorkload(mix, cluster.workers, {flags.load, flags.jobs, seed});
-        for (Line& line : lines) {
-          Simulator simulator(cluster.workers, jobs, cluster.model);
-          simulator.set_keep_actions(false);
-          auto scheduler = MakeScheduler(line.name, {seed});
-          const std::vector<JobId> left = RunEpisode(&simulator, scheduler.get());
-          if (!left.empty()) {
-            throw Failure(ExitCode::kNotPlaceable, "compare: seed {}: {} left {} jobs waiting for ever (first: {})", seed,
-                          line.name, left.size(), left.front());
-          }
-          line.episodes[i] = Summarize(simulator.records());
-        }
-      }
-    } catch (...) {
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (!failure) failure = std::current_exception();
-      next = flags.seeds;
-    }
-  };
-  const int wanted = flags.threads > 0 ? flags.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  std::vector<std::thread> threads;
-  for (int i = 1; i < std::min(wanted, flags.seeds); ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
 
-  const Line& reference = *std::find_if(lines.begin(), lines.end(), is_reference);
-  nlohmann::ordered_json out = {{"schema_version", 1}, {"cluster", cluster.name},     {"workload", mix.name},
-                                {"load", flags.load},  {"jobs", flags.jobs},          {"seeds", flags.seeds},
-                                {"seed", flags.seed},  {"reference", flags.reference}};
-  auto& rows = out["schedulers"] = nlohmann::ordered_json::array();
-  std::size_t width = 9;
-  for (const Line& line : lines) width = std::max(width, line.name.size());
-  if (!flags.json) {
-    std::printf("%s, %s, load %g, %d jobs, %d paired episodes; +- is one standard error\n", cluster.name.c_str(),
-                mix.name.c_str(), flags.load, flags.jobs, flags.seeds);
-    std::printf("%-*s  %18s  %18s  %18s  %18s\n", static_cast<int>(width), "scheduler", "mean JCT (s)", "p95 JCT (s)",
-                ("mean / " + flags.reference).c_str(), ("p95 / " + flags.reference).c_str());
+  CompareOptions options;
+  options.threads = flags.threads > 0 ? flags.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options.measure_decisions = !flags.timings.empty();
+  options.make_scheduler = [](const std::string& name, std::uint64_t seed) { return MakeScheduler(name, {seed}); };
+  Comparison comparison;
+  {
+    ProgressBar bar(!flags.quiet);
+    options.progress = [&](long done, long all) { bar.Show(done, all); };
+    comparison = RunComparison(spec, options);
   }
-  for (const Line& line : lines) {
-    std::vector<double> mean, p95, mean_ratio, p95_ratio;
-    int won = 0;
-    for (int i = 0; i < flags.seeds; ++i) {
-      const JctSummary &own = line.episodes[i], &base = reference.episodes[i];
-      mean.push_back(own.mean_jct);
-      p95.push_back(own.p95_jct);
-      mean_ratio.push_back(own.mean_jct / base.mean_jct);
-      p95_ratio.push_back(own.p95_jct / base.p95_jct);
-      won += own.mean_jct < base.mean_jct;
-    }
-    const MeanAndError m = MeanOf(mean), p = MeanOf(p95), mr = MeanOf(mean_ratio), pr = MeanOf(p95_ratio);
-    if (flags.json) {
-      rows.push_back({{"name", line.name},
-                      {"mean_jct", m.mean},
-                      {"mean_jct_se", m.standard_error},
-                      {"p95_jct", p.mean},
-                      {"p95_jct_se", p.standard_error},
-                      {"ratio", mr.mean},
-                      {"ratio_se", mr.standard_error},
-                      {"p95_ratio", pr.mean},
-                      {"p95_ratio_se", pr.standard_error},
-                      {"won", won},
-                      {"episodes", mean}});
-    } else {
-      std::printf("%-*s  %10.1f +-%6.1f  %10.1f +-%6.1f  %10.3f +-%6.3f  %10.3f +-%6.3f\n", static_cast<int>(width),
-                  line.name.c_str(), m.mean, m.standard_error, p.mean, p.standard_error, mr.mean, mr.standard_error, pr.mean,
-                  pr.standard_error);
-    }
+  const std::string json = flags.json || !flags.out.empty() ? FormatJson(comparison) : "";
+  const std::string csv = flags.csv || !flags.out.empty() ? FormatCsv(comparison) : "";
+  if (!flags.out.empty()) {
+    const std::filesystem::path folder = flags.out;
+    WriteFileAtomically((folder / "result.json").string(), json);
+    WriteFileAtomically((folder / "episodes.csv").string(), csv);
   }
-  if (flags.json) std::printf("%s\n", out.dump().c_str());
+  if (!flags.report.empty()) WriteFileAtomically(flags.report, FormatReport(comparison));
+  if (!flags.trace.empty()) WriteFileAtomically(flags.trace, FormatEpisodeTrace(comparison, traced));
+  if (!flags.timings.empty()) WriteFileAtomically(flags.timings, FormatTimes(comparison));
+  std::fputs(flags.json       ? json.c_str()
+             : flags.csv      ? csv.c_str()
+             : flags.markdown ? FormatMarkdown(comparison).c_str()
+                              : FormatTable(comparison).c_str(),
+             stdout);
+  for (const Condition& condition : conditions) {
+    const std::vector<int> cells = CellsWhere(condition, comparison);
+    if (cells.empty()) continue;
+    throw Failure(ExitCode::kJobFailed, "compare: --fail-if '{}' holds in {} of {} cells, first: {}", condition.text(),
+                  cells.size(), comparison.cells.size(), NameOf(comparison.cells[cells[0]]));
+  }
 }
 
 }  // namespace
 
 void AddCompare(CLI::App& app) {
-  CLI::App* verb =
-      app.add_subcommand("compare", "Compare schedulers on the same episodes: mean and p95 JCT, ratio to a reference");
+  CLI::App* verb = app.add_subcommand("compare", "Compare schedulers on the same episodes, with intervals, bounds and a report");
   auto flags = std::make_shared<CompareFlags>();
-  verb->add_option("--cluster", flags->cluster, "Cluster file (configs/clusters/*.yaml)")->required();
-  verb->add_option("--workload", flags->workload, "Job mix (configs/workloads/*.yaml)")->required();
+  verb->add_option("config", flags->config, "Comparison file (configs/compare/*.yaml)");
+  verb->add_option("--cluster", flags->cluster, "Cluster file (configs/clusters/*.yaml), in place of a comparison file");
+  verb->add_option("--workload", flags->workload, "Workload file (configs/workloads/*.yaml), with --cluster");
   verb->add_option("--schedulers", flags->schedulers,
-                   fmt::format("Names, separated by commas, of {}, policy, policy:FILE", fmt::join(BaselineNames(), ", ")))
-      ->capture_default_str();
-  verb->add_option("--reference", flags->reference, "The scheduler that ratios refer to")->capture_default_str();
-  verb->add_option("--load", flags->load, "Offered work / total FLOP/s of the cluster")->capture_default_str();
-  verb->add_option("--jobs", flags->jobs, "Jobs an episode")->capture_default_str();
-  verb->add_option("--seeds", flags->seeds, "Number of episodes: seeds --seed, --seed + 1, ...")->capture_default_str();
-  verb->add_option("--seed", flags->seed, "First seed")->capture_default_str();
+                   fmt::format("Names, separated by commas, of {}, policy, policy:FILE (default fifo,sjf,greedy)",
+                               fmt::join(BaselineNames(), ", ")));
+  verb->add_option("--reference", flags->reference, "The scheduler that ratios refer to (default greedy)");
+  verb->add_option("--load", flags->load, "Offered work / total FLOP/s of the cluster (default 0.7)");
+  verb->add_option("--jobs", flags->jobs, "Jobs an episode (default 150)");
+  verb->add_option("--seeds", flags->seeds, "Number of episodes: seeds --seed, --seed + 1, ... (default 8)");
+  verb->add_option("--seed", flags->seed, "First seed (default 1)");
+  verb->add_option("--estimate-error", flags->estimate_error,
+                   "Sigma of the log-normal error of the iterations that schedulers see");
+  verb->add_option("--resamples", flags->resamples, "Of the bootstrap (default 10000)");
   verb->add_option("--threads", flags->threads, "0: one per core; the result doesn't depend on it")->capture_default_str();
   verb->add_flag("--json", flags->json, "Print JSON");
+  verb->add_flag("--csv", flags->csv, "Print a row per episode and scheduler");
+  verb->add_flag("--markdown", flags->markdown, "Print tables for documents");
+  verb->add_option("-o,--out", flags->out, "Folder for result.json, episodes.csv, report.html, episode.trace.json, timings.json");
+  verb->add_option("--report", flags->report, "Write the report, one HTML file");
+  verb->add_option("--trace", flags->trace, "Write the chosen episode for Perfetto (Chrome trace JSON)");
+  verb->add_option("--trace-scheduler", flags->trace_scheduler, "Whose episode (default: the reference's)");
+  verb->add_option("--episode", flags->episode, "Seed of the chosen episode (default: the first)");
+  verb->add_option("--cell", flags->cell, "Cell of the chosen episode, from 0")->capture_default_str();
+  verb->add_option("--timings", flags->timings, "Write how long decisions took (JSON); never part of the results");
+  verb->add_option("--fail-if", flags->fail_if,
+                   "Exit with code 1 where this holds in a cell, e.g. \"policy.mean_jct > greedy.mean_jct\" (docs/compare.md)");
+  verb->add_flag("--quiet", flags->quiet, "No progress bar");
   verb->callback([flags] { RunCompare(*flags); });
 }
 

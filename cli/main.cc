@@ -44,12 +44,14 @@ int Run(int argc, char** argv) {
   AddPartition(app);
   AddPolicy(app);
   AddSimulate(app);
+  AddTrace(app);
   AddTrain(app);
   AddTune(app);
   AddSubmit(app);
   AddUp(app);
   AddVersion(app);
   AddWorker(app);
+  AddWorkload(app);
   try {
     std::vector<std::string> verbs;
     for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());

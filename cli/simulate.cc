@@ -10,16 +10,17 @@
 #include "cli/verbs.h"
 #include "env/core/file.h"
 #include "env/metrics/jct.h"
+#include "env/metrics/timeline.h"
 #include "env/sim/simulator.h"
 #include "env/workload/cluster_file.h"
-#include "env/workload/generator.h"
 #include "env/workload/scenario.h"
+#include "env/workload/workload_source.h"
 
 namespace weir::cli {
 namespace {
 
 struct SimulateFlags {
-  std::string scenario, replay, cluster, workload, scheduler, placements, events, save_scenario;
+  std::string scenario, replay, cluster, workload, scheduler, placements, events, save_scenario, trace;
   double load = 0.7;
   std::uint64_t seed = 1;
   int jobs = 150;
@@ -69,7 +70,9 @@ void RunSimulate(const SimulateFlags& flags) {
     model = cluster.model;
     events = cluster.events;
     scenario.workers = cluster.workers;
-    jobs = GenerateWorkload(ReadModelMix(flags.workload), cluster.workers, {flags.load, flags.jobs, flags.seed});
+    DrawnWorkload drawn = WorkloadSource::Read(flags.workload).Draw(cluster.workers, {flags.load, flags.jobs, flags.seed});
+    for (const std::string& notice : drawn.notices) std::fprintf(stderr, "weir: note: %s\n", notice.c_str());
+    jobs = std::move(drawn.jobs);
     for (const auto& job : jobs) scenario.jobs.push_back(*job);
   }
   if (!flags.save_scenario.empty()) WriteFileAtomically(flags.save_scenario, FormatScenario(scenario));
@@ -101,6 +104,11 @@ void RunSimulate(const SimulateFlags& flags) {
     left = RunEpisode(&simulator, scheduler.get());
   }
   if (!flags.placements.empty()) WriteFileAtomically(flags.placements, FormatPlacementLog(simulator.actions()));
+  if (!flags.trace.empty()) {
+    const std::vector<Segment> segments = SegmentsOf(simulator.records(), simulator.actions(), events);
+    WriteFileAtomically(flags.trace,
+                        FormatChromeTrace(WorkersAtTheirBest(scenario.workers, events), jobs, simulator.records(), segments));
+  }
   if (flags.json) std::fputs(ToJson(simulator.records(), name, unplaceable).c_str(), stdout);
   if (!left.empty()) {
     throw Failure(ExitCode::kNotPlaceable, "simulate: {} jobs are never placed to their end by {}: {}", left.size(), name,
@@ -128,6 +136,7 @@ void AddSimulate(CLI::App& app) {
   verb->add_option("--replay", flags->replay, "Placement log (.log) to replay instead of a scheduler");
   verb->add_option("--placements", flags->placements, "Write the decisions as a placement log, which replays to the same result");
   verb->add_option("--events", flags->events, "Write the event log (one JSON object a line)");
+  verb->add_option("--trace", flags->trace, "Write the episode for Perfetto (Chrome trace JSON)");
   verb->add_option("--save-scenario", flags->save_scenario, "Write workers and jobs as a scenario file");
   verb->add_flag("--json", flags->json, "Print JSON");
   verb->callback([flags] { RunSimulate(*flags); });

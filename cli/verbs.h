@@ -29,12 +29,14 @@ void AddJobVerbs(CLI::App& app);
 void AddPartition(CLI::App& app);
 void AddPolicy(CLI::App& app);
 void AddSimulate(CLI::App& app);
+void AddTrace(CLI::App& app);
 void AddTrain(CLI::App& app);
 void AddTune(CLI::App& app);
 void AddSubmit(CLI::App& app);
 void AddUp(CLI::App& app);
 void AddVersion(CLI::App& app);
 void AddWorker(CLI::App& app);
+void AddWorkload(CLI::App& app);
 
 // $XDG_STATE_HOME/weir, else ~/.local/state/weir.
 std::string DefaultStateFolder();

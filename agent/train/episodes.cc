@@ -48,7 +48,7 @@ EpisodeSource TrainingEpisodes(const TrainConfig& config) {
     if (random) {
       if (rng.Uniform() < 0.5) compute = LogUniform(&rng, 1.0 / 300, 1);
       const double time = rng.Uniform() < 0.5 ? LogUniform(&rng, 1.0 / 300, 1) : 1;
-      for (double* seconds : {&mix.median_seconds, &mix.min_seconds, &mix.max_seconds}) *seconds *= time;
+      mix.duration.Scale(time);
       mix.reference_flops *= compute;
       episode.workers = RandomCluster(c, compute, &rng);
     } else {

@@ -157,7 +157,7 @@ Rollout PlayTeacher(const EpisodeSource& source, std::uint64_t seed, const std::
     int only = 0;
     if (CountLegal(o, &only) == 1 && student) return only;
     if (student) scheduler->Reset();  // the states it sees aren't those of its own episode
-    const Action action = scheduler->Decide(env.state());
+    const Action action = DecideOn(env.state(), scheduler.get());
     int label = -1;
     for (int a = 0; a < o.num_actions(); ++a) {
       if (o.mask[a] && o.actions[a] == action) {

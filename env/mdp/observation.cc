@@ -141,7 +141,7 @@ void FillJob(const Context& c, const JobView& view, Observation* out) {
   for (const ArcSpec& arc : spec.arcs) bytes += arc.bytes;
   row[J::kCutBytes] = L(bytes / (c.mean_bandwidth * view.best));
   row[J::kPreempted] = view.job->preemptions > 0 ? 1.0f : 0.0f;
-  row[J::kDone] = F(state.IterationsDone(view.id) / spec.iterations);
+  row[J::kDone] = F(state.IterationsDone(view.id) / state.job(view.id).iterations);
   row[J::kRank] = F(view.rank);
   row[J::kRunning] = view.running ? 1.0f : 0.0f;
 }

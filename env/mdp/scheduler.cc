@@ -4,10 +4,14 @@
 
 namespace weir {
 
+Action DecideOn(const ClusterState& state, Scheduler* scheduler) {
+  return state.has_estimates() ? scheduler->Decide(state.WithEstimates()) : scheduler->Decide(state);
+}
+
 int RunPass(Simulator* simulator, Scheduler* scheduler) {
   constexpr int kMostActions = 10000;
   for (int taken = 0; taken <= kMostActions; ++taken) {
-    const Action action = scheduler->Decide(simulator->state());
+    const Action action = DecideOn(simulator->state(), scheduler);
     if (action.kind == Action::Kind::kWait) return taken;
     if (auto why = simulator->state().WhyIllegal(action)) {
       throw Failure(ExitCode::kInfrastructure, "scheduler {}: illegal action at t={:.17g}: {}", scheduler->name(),

@@ -24,6 +24,9 @@ class Scheduler {
   virtual Action Decide(const ClusterState& state) = 0;
 };
 
+// Asks for one action, showing the state, or where jobs carry estimates of N, the state with the estimates.
+Action DecideOn(const ClusterState& state, Scheduler* scheduler);
+
 // Runs one pass at the simulator's present instant. Throws Error(kInfrastructure) naming the scheduler for an illegal action or a
 // pass of more than 10,000 actions. Returns the number of actions taken.
 int RunPass(Simulator* simulator, Scheduler* scheduler);

@@ -13,8 +13,17 @@ const Observation& SchedulingEnv::Reset(std::uint64_t seed) {
   simulator_->set_keep_actions(false);
   total_reward_ = 0;
   done_ = !simulator_->Advance();
-  observer_.Observe(simulator_->state(), &observation_);
+  Observe();
   return observation_;
+}
+
+void SchedulingEnv::Observe() {
+  const ClusterState& state = simulator_->state();
+  if (state.has_estimates()) {
+    observer_.Observe(state.WithEstimates(), &observation_);
+  } else {
+    observer_.Observe(state, &observation_);
+  }
 }
 
 SchedulingEnv::StepResult SchedulingEnv::Step(int index) {
@@ -39,7 +48,7 @@ SchedulingEnv::StepResult SchedulingEnv::StepAction(const Action& action) {
   }
   result.done = done_;
   total_reward_ += result.reward;
-  observer_.Observe(simulator_->state(), &observation_);
+  Observe();
   return result;
 }
 

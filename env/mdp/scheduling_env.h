@@ -62,6 +62,8 @@ class SchedulingEnv {
   double total_reward() const { return total_reward_; }
 
  private:
+  void Observe();  // of what schedulers may see, see ClusterState::WithEstimates
+
   EpisodeSource source_;
   ModelOptions model_;
   Observer observer_;

@@ -233,6 +233,7 @@ void ClusterState::AddJob(std::shared_ptr<const JobSpec> spec) {
   job.arrival = spec->arrival;
   job.since = now_;
   job.shape = ShapeHash(*spec);
+  job.iterations = spec->iterations;
   if (options_.corun && !spec->job_class.empty()) job.corun_class = options_.corun->Find(spec->job_class);
   job.spec = std::move(spec);
   index_.Insert(id, slot);
@@ -242,7 +243,9 @@ void ClusterState::AddJob(std::shared_ptr<const JobSpec> spec) {
   } else {
     waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), id, before), id);
   }
-  const double work = job.spec->iterations * job.spec->total_flop();
+  const bool estimated = job.spec->estimated_iterations > 0;
+  num_estimated_ += estimated;
+  const double work = (estimated ? job.spec->estimated_iterations : job.spec->iterations) * job.spec->total_flop();
   const double weight = 1 / kAverageOver;
   mean_work_ = last_arrival_ < 0 ? work : mean_work_ + weight * (work - mean_work_);
   if (last_arrival_ >= 0) {
@@ -264,17 +267,32 @@ double ClusterState::IterationsDone(JobId id) const {
 double ClusterState::DoneOf(const LiveJob& job) const {
   if (!job.running()) return job.done;
   const double seconds = now_ - std::max(job.since, job.resume_at);
-  return seconds > 0 ? std::min(job.spec->iterations, job.done + seconds / job.iteration_time) : job.done;
+  return seconds > 0 ? std::min(job.iterations, job.done + seconds / job.iteration_time) : job.done;
 }
 
 double ClusterState::RemainingIterations(JobId id) const {
   const LiveJob& job = this->job(id);
-  return std::max(0.0, job.spec->iterations - DoneOf(job));
+  return std::max(0.0, job.iterations - DoneOf(job));
 }
 
 SimTime ClusterState::PredictedFinish(JobId id) const {
   const int slot = SlotOf(id);
   return slot >= 0 && finishes_.Contains(slot) ? std::max(now_, finishes_.Get(slot)) : kNever;
+}
+
+ClusterState ClusterState::WithEstimates() const {
+  ClusterState seen = *this;
+  for (const std::vector<JobId>* ids : {&waiting_, &running_}) {
+    for (JobId id : *ids) {
+      LiveJob& job = seen.Get(id);
+      const double estimate = job.spec->estimated_iterations;
+      if (estimate <= 0) continue;
+      const double done = IterationsDone(id);
+      job.iterations = done < estimate ? estimate : done + kOverrunShare * estimate;
+      if (job.running()) seen.UpdateFinish(job);
+    }
+  }
+  return seen;
 }
 
 double ClusterState::RunSeconds(JobId id) const {
@@ -370,7 +388,7 @@ void ClusterState::Settle(LiveJob* job) {
 
 void ClusterState::UpdateFinish(const LiveJob& job) {
   finishes_.Set(static_cast<int>(&job - slots_.data()),
-                std::max(job.since, job.resume_at) + std::max(0.0, job.spec->iterations - job.done) * job.iteration_time);
+                std::max(job.since, job.resume_at) + std::max(0.0, job.iterations - job.done) * job.iteration_time);
 }
 
 void ClusterState::RefreshRates(std::span<const WorkerId> workers) {
@@ -491,6 +509,7 @@ void ClusterState::Finish(JobId id) {
   } else {
     EraseValue(&waiting_, id);
   }
+  num_estimated_ -= job.spec->estimated_iterations > 0;
   index_.Erase(id);
   job.spec.reset();
   free_slots_.push_back(slot);
@@ -499,7 +518,7 @@ void ClusterState::Finish(JobId id) {
 void ClusterState::SetIterationsDone(JobId id, double iterations) {
   LiveJob& job = Get(id);
   Settle(&job);
-  job.done = std::clamp(iterations, 0.0, job.spec->iterations);
+  job.done = std::clamp(iterations, 0.0, job.iterations);
   if (job.running()) UpdateFinish(job);
 }
 

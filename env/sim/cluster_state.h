@@ -38,9 +38,10 @@ struct LiveJob {
   JobId id = -1;
   int corun_class = CorunTable::kNoClass;
   SimTime arrival = 0;
-  SimTime start = -1;   // first placement; < 0: never placed
-  Placement placement;  // empty: waiting
-  double done = 0;      // iterations, at `since`
+  SimTime start = -1;     // first placement; < 0: never placed
+  Placement placement;    // empty: waiting
+  double iterations = 1;  // N: the true one, or what is believed in a state from WithEstimates
+  double done = 0;        // iterations, at `since`
   SimTime since = 0;
   SimTime resume_at = 0;      // stands still until then
   double iteration_time = 0;  // T now; 0 while waiting
@@ -144,6 +145,15 @@ class ClusterState {
   // Seconds the job would stand still after Place or Migrate.
   double StopSeconds(JobId id, std::span<const WorkerId> placement) const;
 
+  // ---- Wrong estimates of N (JobSpec::estimated_iterations)
+  // Some live job's N is not known to schedulers.
+  bool has_estimates() const { return num_estimated_ > 0; }
+  // What schedulers may see: this state with N of each such job replaced by its estimate, so that no prediction made from it
+  // (finishes, remaining iterations, projections on copies) knows the truth. A job that reached its estimate is believed to need
+  // kOverrunShare of it more. Takes O(workers + live jobs).
+  ClusterState WithEstimates() const;
+  static constexpr double kOverrunShare = 0.05;
+
   // ---- Arrivals seen, for estimates of load: exponential averages over about the last 20 arrivals; 0 before the second.
   double mean_gap() const { return mean_gap_; }    // seconds between arrivals
   double mean_work() const { return mean_work_; }  // N * F, FLOP
@@ -177,7 +187,8 @@ class ClusterState {
   SlotMap index_;
   std::vector<JobId> waiting_;
   std::vector<JobId> running_;
-  FinishQueue finishes_;  // predicted, of the running jobs, by slot
+  FinishQueue finishes_;   // predicted, of the running jobs, by slot
+  int num_estimated_ = 0;  // live jobs with an estimate
   double last_arrival_ = -1, mean_gap_ = 0, mean_work_ = 0;
 };
 

@@ -42,6 +42,7 @@ void CheckSpec(const JobSpec& job, const std::string& where) {
   if (job.id < 0) throw Invalid("{}: a job's id must be >= 0, got {}", where, job.id);
   CheckNonNegative(job.arrival, "arrival", where);
   CheckPositive(job.iterations, "iterations", where);
+  CheckNonNegative(job.estimated_iterations, "estimated_iterations", where);
   if (job.micro_batches < 1) throw Invalid("{}: micro_batches must be >= 1, got {}", where, job.micro_batches);
   if (job.replicas < 1) throw Invalid("{}: replicas must be >= 1, got {}", where, job.replicas);
   if (job.subgraphs.empty()) throw Invalid("{}: a job must have at least one subgraph", where);

@@ -44,6 +44,7 @@ struct JobSpec {
   std::string job_class;  // of the cluster's table of co-run gains (env/sim/corun.h); empty: none
   SimTime arrival = 0;
   double iterations = 1;                // N, > 0
+  double estimated_iterations = 0;      // what schedulers are told N is, > 0; 0: they know N. See ClusterState::WithEstimates
   int micro_batches = 1;                // M, >= 1
   int replicas = 1;                     // R, >= 1
   std::vector<SubgraphSpec> subgraphs;  // >= 1

@@ -2,19 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 
 #include "env/core/error.h"
 #include "env/core/rng.h"
 #include "env/core/yaml.h"
 #include "env/sim/cluster_state.h"
+#include "env/workload/profiles.h"
 
 namespace weir {
 namespace {
-
-double NormalCdf(double x) {
-  return 0.5 * std::erfc(-x / std::sqrt(2.0));
-}
 
 double PositiveQuantity(const Yaml& map, const char* key, Unit unit) {
   const Yaml value = map.Required(key);
@@ -60,47 +58,61 @@ ModelMix::Model ModelFromYaml(const Yaml& item) {
       model.arcs.push_back(out);
     }
   }
+  model.weight = item.Double("weight", 1, 1e-9, 1e9);
   item.Finish();
   return model;
 }
 
-ModelMix MixFromYaml(const Yaml& root) {
-  ModelMix mix;
-  mix.name = root.String("name", "");
-  const Yaml duration = root.Required("duration");
-  mix.median_seconds = PositiveQuantity(duration, "median", Unit::kSeconds);
-  mix.sigma = duration.Required("sigma").AsDouble(1e-6, 10);
-  mix.min_seconds = PositiveQuantity(duration, "min", Unit::kSeconds);
-  mix.max_seconds = PositiveQuantity(duration, "max", Unit::kSeconds);
-  if (mix.min_seconds > mix.median_seconds || mix.median_seconds > mix.max_seconds)
-    duration.Fail("in order: min <= median <= max");
-  mix.reference_flops = PositiveQuantity(duration, "reference", Unit::kFlopPerSecond);
-  duration.Finish();
-  mix.micro_batches = IntList(root, "micro_batches", 1, 1 << 20);
-  mix.flop_per_mac = root.Required("flop_per_mac").AsDouble(1e-9, 1e9);
-  mix.bytes_per_param = root.Required("bytes_per_param").AsDouble(0, 1e9);
-  mix.bytes_per_element = root.Required("bytes_per_element").AsDouble(0, 1e9);
-  mix.overhead_bytes = root.Required("overhead").AsQuantity(Unit::kBytes);
-  const Yaml models = root.Required("models");
-  for (const Yaml& item : models.Items()) mix.models.push_back(ModelFromYaml(item));
-  if (mix.models.empty()) models.Fail("a list of at least one model", "an empty list");
-  root.Finish();
-  return mix;
+std::string FolderOf(const std::string& path) {
+  return std::filesystem::path(path).parent_path().string();
 }
 
 }  // namespace
 
-ModelMix ReadModelMix(const std::string& path) {
-  return MixFromYaml(Yaml::ParseFile(path));
-}
-ModelMix ParseModelMix(const std::string& text, const std::string& source) {
-  return MixFromYaml(Yaml::ParseText(text, source));
+ModelMix ModelMixFromYaml(const Yaml& root, const std::string& folder) {
+  ModelMix mix;
+  auto beside = [&](const Yaml& file) { return (std::filesystem::path(folder) / file.AsString()).string(); };
+  const auto base = root.Optional("mix");
+  if (base) {
+    const std::string path = beside(*base);
+    mix = ReadModelMix(path);
+    mix.files.insert(mix.files.begin(), path);
+  }
+  mix.name = root.String("name", mix.name);
+  if (const auto duration = base ? root.Optional("duration") : root.Required("duration")) {
+    mix.duration = DurationsFromYaml(*duration, folder);
+    if (!mix.duration.file.empty()) mix.files.push_back(mix.duration.file);
+    mix.reference_flops = PositiveQuantity(*duration, "reference", Unit::kFlopPerSecond);
+    duration->Finish();
+  }
+  if (auto arrivals = root.Optional("arrivals")) mix.arrivals = ArrivalsFromYaml(*arrivals);
+  mix.estimate_error = root.Double("estimate_error", mix.estimate_error, 0, 10);
+  if (auto profiles = base ? std::nullopt : root.Optional("profiles")) {
+    mix.files.push_back(beside(*profiles));
+    mix.models = ReadProfiles(mix.files.back());
+  } else if (!base) {
+    mix.micro_batches = IntList(root, "micro_batches", 1, 1 << 20);
+    mix.flop_per_mac = root.Required("flop_per_mac").AsDouble(1e-9, 1e9);
+    mix.bytes_per_param = root.Required("bytes_per_param").AsDouble(0, 1e9);
+    mix.bytes_per_element = root.Required("bytes_per_element").AsDouble(0, 1e9);
+    mix.overhead_bytes = root.Required("overhead").AsQuantity(Unit::kBytes);
+    const Yaml models = root.Required("models");
+    for (const Yaml& item : models.Items()) mix.models.push_back(ModelFromYaml(item));
+    if (mix.models.empty()) models.Fail("a list of at least one model", "an empty list");
+  }
+  if (auto weights = root.Optional("weights")) {
+    for (ModelMix::Model& model : mix.models) model.weight = weights->Double(model.name, model.weight, 1e-9, 1e9);
+    weights->Finish();
+  }
+  root.Finish();
+  return mix;
 }
 
-double ModelMix::MeanSeconds() const {
-  const double mu = std::log(median_seconds);
-  const double a = (std::log(min_seconds) - mu) / sigma, b = (std::log(max_seconds) - mu) / sigma;
-  return std::exp(mu + sigma * sigma / 2) * (NormalCdf(b - sigma) - NormalCdf(a - sigma)) / (NormalCdf(b) - NormalCdf(a));
+ModelMix ReadModelMix(const std::string& path) {
+  return ModelMixFromYaml(Yaml::ParseFile(path), FolderOf(path));
+}
+ModelMix ParseModelMix(const std::string& text, const std::string& source) {
+  return ModelMixFromYaml(Yaml::ParseText(text, source), FolderOf(source));
 }
 
 JobSpec MakeProfile(const ModelMix& mix, const ModelMix::Model& model, int batch, int subgraphs, int micro_batches) {
@@ -132,16 +144,35 @@ JobSpec MakeProfile(const ModelMix& mix, const ModelMix::Model& model, int batch
   return job;
 }
 
-std::vector<JobSpec> AllProfiles(const ModelMix& mix) {
+std::vector<JobSpec> ProfilesOf(const ModelMix& mix, const ModelMix::Model& model) {
+  if (!model.profiles.empty()) return model.profiles;
   std::vector<JobSpec> profiles;
-  for (const ModelMix::Model& model : mix.models) {
-    for (int b : model.batches) {
-      for (int k : model.subgraphs) {
-        for (int m : mix.micro_batches) profiles.push_back(MakeProfile(mix, model, b, k, m));
-      }
+  for (int b : model.batches) {
+    for (int k : model.subgraphs) {
+      for (int m : mix.micro_batches) profiles.push_back(MakeProfile(mix, model, b, k, m));
     }
   }
   return profiles;
+}
+
+std::vector<JobSpec> AllProfiles(const ModelMix& mix) {
+  std::vector<JobSpec> all;
+  for (const ModelMix::Model& model : mix.models) {
+    for (JobSpec& profile : ProfilesOf(mix, model)) all.push_back(std::move(profile));
+  }
+  return all;
+}
+
+std::size_t DrawByWeight(const std::vector<double>& weights, Rng* rng) {
+  if (std::all_of(weights.begin(), weights.end(), [&](double w) { return w == weights[0]; })) return rng->Below(weights.size());
+  double sum = 0;
+  for (double weight : weights) sum += weight;
+  double at = rng->Uniform() * sum;
+  for (std::size_t i = 0; i + 1 < weights.size(); ++i) {
+    if (at < weights[i]) return i;
+    at -= weights[i];
+  }
+  return weights.size() - 1;
 }
 
 Workload GenerateWorkload(const ModelMix& mix, const std::vector<WorkerSpec>& workers, const WorkloadOptions& options) {
@@ -150,36 +181,29 @@ Workload GenerateWorkload(const ModelMix& mix, const std::vector<WorkerSpec>& wo
   const ClusterState empty(workers);
   // Per model the profiles that fit; a model of which none does is left out.
   std::vector<std::vector<JobSpec>> by_model;
+  std::vector<double> weights;
   for (const ModelMix::Model& model : mix.models) {
-    std::vector<JobSpec> fitting;
-    for (int b : model.batches) {
-      for (int k : model.subgraphs) {
-        for (int m : mix.micro_batches) {
-          JobSpec profile = MakeProfile(mix, model, b, k, m);
-          if (empty.FitsEmptyCluster(profile)) fitting.push_back(std::move(profile));
-        }
-      }
-    }
-    if (!fitting.empty()) by_model.push_back(std::move(fitting));
+    std::vector<JobSpec> fitting = ProfilesOf(mix, model);
+    std::erase_if(fitting, [&](const JobSpec& profile) { return !empty.FitsEmptyCluster(profile); });
+    if (fitting.empty()) continue;
+    by_model.push_back(std::move(fitting));
+    weights.push_back(model.weight);
   }
   if (by_model.empty()) throw Invalid("workload {}: no profile fits the memory of the cluster", mix.name);
-  const double mean_gap = mix.MeanSeconds() * mix.reference_flops / (options.load * empty.total_flops());
+  const double mean_gap = mix.duration.Mean() * mix.reference_flops / (options.load * empty.total_flops());
   // One stream per quantity: more jobs or another load leave the drawn models and durations as they are.
   const Rng root(options.seed);
-  Rng gaps = root.Split(1), shapes = root.Split(2), durations = root.Split(3);
+  ArrivalStream arrivals(mix.arrivals, mean_gap, root.Split(1));
+  Rng shapes = root.Split(2), durations = root.Split(3), estimates = root.Split(4);
   Workload jobs;
-  SimTime now = 0;
   for (int id = 0; id < options.jobs; ++id) {
-    now += gaps.Exponential(mean_gap);
-    const std::vector<JobSpec>& profiles = by_model[shapes.Below(by_model.size())];
+    const std::vector<JobSpec>& profiles = by_model[DrawByWeight(weights, &shapes)];
     JobSpec job = profiles[shapes.Below(profiles.size())];
-    double seconds = 0;
-    do {
-      seconds = durations.LogNormal(mix.median_seconds, mix.sigma);
-    } while (seconds < mix.min_seconds || seconds > mix.max_seconds);
     job.id = id;
-    job.arrival = now;
-    job.iterations = std::max(1.0, std::round(seconds * mix.reference_flops / job.total_flop()));
+    job.arrival = arrivals.Next();
+    job.iterations = std::max(1.0, std::round(mix.duration.Draw(&durations) * mix.reference_flops / job.total_flop()));
+    if (mix.estimate_error > 0)
+      job.estimated_iterations = std::max(1.0, std::round(job.iterations * estimates.LogNormal(1, mix.estimate_error)));
     jobs.push_back(std::make_shared<const JobSpec>(std::move(job)));
   }
   return jobs;

@@ -170,6 +170,7 @@ std::string FormatScenario(const Scenario& scenario) {
   for (std::size_t i = 0; i < scenario.jobs.size(); ++i) {
     const JobSpec& job = scenario.jobs[i];
     if (job.replicas != 1) throw Invalid("job {}: a scenario file can't say replicas ({})", job.id, job.replicas);
+    if (job.estimated_iterations != 0) throw Invalid("job {}: a scenario file can't say estimates of iterations", job.id);
     if (job.id != static_cast<int>(i)) throw Invalid("job {}: ids of a scenario file count up from 0, expected {}", job.id, i);
     fmt::format_to(to, "job {} {:.17g} {:.17g} {}\n", job.id, job.arrival, job.iterations, job.micro_batches);
     for (const SubgraphSpec& s : job.subgraphs) fmt::format_to(to, "sub {:.17g} {:.17g}\n", s.flop, s.memory_bytes);

@@ -30,7 +30,7 @@ struct Scenario {
 // Throw Error(kInvalid): `small.scn:12: max_residents must be >= 1, got 0`. `source` is the name used in errors.
 Scenario ReadScenario(const std::string& path);
 Scenario ParseScenario(const std::string& text, const std::string& source);
-// Reads back to the same numbers. Throws Error(kInvalid) for what the format can't say (replicas).
+// Reads back to the same numbers. Throws Error(kInvalid) for what the format can't say (replicas, estimates of iterations).
 std::string FormatScenario(const Scenario& scenario);
 
 // Entries carry their line. Job and worker numbers are checked against the scenario.

@@ -55,6 +55,15 @@ TEST_F(SimulateTest, WrittenPlacementsReplayToTheSameResult) {
   EXPECT_NE(ReadFile(folder_ + "/e.jsonl").find("\"event\":\"finish\",\"job\":149"), std::string::npos);
 }
 
+TEST_F(SimulateTest, WritesATraceOfTheEpisode) {
+  const Result result =
+      Weir("simulate --scenario " + kScenarios + "eight_preempt_16.scn --scheduler rule --trace " + folder_ + "/t.json");
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::string text = ReadFile(folder_ + "/t.json");
+  EXPECT_EQ(text.find("{\"displayTimeUnit\":\"ms\",\"traceEvents\":["), 0u);
+  EXPECT_NE(text.find("\"job\":149"), std::string::npos);
+}
+
 TEST_F(SimulateTest, JobsThatFitNowhereAreReported) {
   WriteFileAtomically(folder_ + "/u.scn", "worker 0 1 8 1 0 0 2\njob 0 0 1 1\nsub 1 9\njob 1 1 10 1\nsub 1 1\n");
   const Result result = Weir("simulate --scenario " + folder_ + "/u.scn --scheduler fifo");

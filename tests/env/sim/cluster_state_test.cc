@@ -44,6 +44,33 @@ TEST(ClusterStateTest, RealReportsCorrectTheModel) {
   EXPECT_EQ(state.free_residencies(0), 2);
 }
 
+TEST(ClusterStateTest, SchedulersSeeEstimatesAndTheTruthStaysHidden) {
+  ClusterState state({Worker(1)});
+  JobSpec job = Job(3, 1, 100);
+  EXPECT_FALSE(state.has_estimates());
+  job.estimated_iterations = 40;
+  state.AddJob(job);
+  ASSERT_TRUE(state.has_estimates());
+  EXPECT_EQ(state.RemainingIterations(3), 100);
+  EXPECT_EQ(state.WithEstimates().RemainingIterations(3), 40);
+  state.Place(3, {0});
+  state.AdvanceTo(10);
+  ClusterState seen = state.WithEstimates();
+  EXPECT_EQ(seen.PredictedFinish(3), 40);
+  EXPECT_EQ(seen.NextEventTime(), 40);
+  seen.AdvanceTo(40);  // as a projection on a copy does
+  EXPECT_EQ(seen.CompletedJobs(), std::vector<JobId>{3});
+  // Past its estimate the job is believed to need 5 % of the estimate more, however much it needs.
+  state.AdvanceTo(60);
+  seen = state.WithEstimates();
+  EXPECT_EQ(seen.IterationsDone(3), 60);
+  EXPECT_EQ(seen.RemainingIterations(3), 2);
+  EXPECT_EQ(seen.PredictedFinish(3), 62);
+  EXPECT_EQ(state.PredictedFinish(3), 100);
+  state.Finish(3);
+  EXPECT_FALSE(state.has_estimates());
+}
+
 TEST(ClusterStateTest, WorkersJoinDrainSlowDownAndAreLost) {
   ClusterState state({Worker(1, 1)});
   state.AddJob(Job(0, 1, 10));

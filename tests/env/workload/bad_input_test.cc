@@ -99,7 +99,7 @@ TEST(ClusterFileTest, NamesLineAndReason) {
 TEST(ModelMixTest, StudyHas342ProfilesAndItsMeanDuration) {
   const ModelMix mix = ReadModelMix(std::string(WEIR_SOURCE_DIR) + "/configs/workloads/study.yaml");
   EXPECT_EQ(AllProfiles(mix).size(), 342u);
-  EXPECT_NEAR(mix.MeanSeconds(), 1527, 1);
+  EXPECT_NEAR(mix.duration.Mean(), 1527, 1);
   // densenet121, batch 16, whole: 6e9*2.9*16 FLOP; 16*8e6 + 110e6*16 + 0.2e9 bytes
   const JobSpec job = MakeProfile(mix, mix.models[4], 16, 1, 8);
   EXPECT_NEAR(job.total_flop(), 278.4e9, 1);
