@@ -91,11 +91,16 @@ void RunProfiles(const ProfileFlags& flags) {
           load.batch = batch / m;
           if (!graphs.count(load.batch)) graphs[load.batch] = partitioner::LoadModel(file, load);
           const partitioner::OperatorGraph& graph = graphs[load.batch];
+          if (graph.measured) throw Invalid("{}: has times but no FLOP: expected an ONNX or TorchScript model", file);
           const partitioner::MemoryModel memory{m, flags.optimizer_states};
           const auto key = std::pair(load.batch, parts);
           // Without a limit of memory the cut depends on the micro-batch size and the number of parts alone.
-          if (!cuts.count(key))
-            cuts[key] = partitioner::CutIntoParts(graph, {parts, 0, 0.1, partitioner::CutObjective::kVolume, memory});
+          if (!cuts.count(key)) {
+            partitioner::CutOptions cut;
+            cut.num_parts = parts;
+            cut.memory = memory;
+            cuts[key] = partitioner::CutIntoParts(graph, cut);
+          }
           if (cuts[key].status != partitioner::Partition::Status::kOk) {
             ++skipped;
             continue;

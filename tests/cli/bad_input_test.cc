@@ -61,6 +61,24 @@ class BadInputTest : public ::testing::Test {
   std::string folder_;
 };
 
+TEST_F(BadInputTest, Partitions) {
+  const std::string model = WEIR_SOURCE_DIR "/models/cnn.onnx", cluster = WEIR_SOURCE_DIR "/configs/clusters/small.yaml";
+  Expect("partition " + model + " --objective time", 2, "needs --workers");
+  Expect("partition " + model + " --objective speed", 2, "--objective must be one of");
+  Expect("partition " + model + " -k 5 --workers " + cluster, 3, "5 parts asked of 4 workers");
+  Expect("partition " + model + " -k 500", 3, "500 parts asked of");
+  Expect("partition " + model + " -k 2 --memory 1kB", 3, "more than the 1 kB of a part");
+  Expect("partition " + model + " --workers " + folder_ + "/none.yaml", 2, "none.yaml");
+  Expect("partition " + model + " --times " + Write("t.yaml", "schema_version: 1\ndevice: x\n"), 2, "peak_flops");
+  const std::string fields = " -- forward_compute_time=1, backward_compute_time=1, activation_size=1, parameter_size=1\n";
+  Expect("partition " + Write("cycle.txt", "a -- A" + fields + "b -- B" + fields + "\ta -- b\n\tb -- a\n") + " -k 2", 2,
+         "a cycle of 2 nodes");
+  Expect("inspect " + Write("bad.txt", "a -- A -- forward_compute_time=x\n"), 2, "bad.txt:1: forward_compute_time is 'x'");
+  Expect("profile " + model + " --runs 0", 2, "--runs must be >= 1");
+  Expect("profile " + model + " --device cuda:9", 2, "device 'cuda:9' isn't here");
+  Expect("profile " + Write("p.txt", "a -- A" + fields), 2, "p.txt");
+}
+
 TEST_F(BadInputTest, Models) {
   Expect("inspect " + folder_ + "/none.onnx", 2, "none.onnx: no such file");
   Expect("inspect " + folder_, 2, "is a folder, expected a model file");

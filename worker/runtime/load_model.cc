@@ -17,8 +17,14 @@ namespace weir::worker {
 using partitioner::LoweredModel;
 using partitioner::LoweredWeight;
 
+void RefuseProfile(const std::string& content, const std::string& name) {
+  if (partitioner::FormatOfContent(content) == partitioner::ModelFormat::kTextProfile)
+    throw Invalid("{}: is a text profile, which can be cut but not run: expected an ONNX or TorchScript model", name);
+}
+
 LoweredModel LoadLoweredModel(const std::string& content, const std::string& name, std::int64_t batch,
                               const std::vector<std::int64_t>& sample_shape) {
+  RefuseProfile(content, name);
   if (partitioner::FormatOfContent(content) == partitioner::ModelFormat::kTorchScript) {
     LoweredModel model = partitioner::LowerTorchScript(content, name);
     const auto shape = sample_shape.empty() ? partitioner::TorchScriptInputShape(content, name, model) : sample_shape;

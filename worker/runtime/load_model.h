@@ -12,6 +12,9 @@
 
 namespace weir::worker {
 
+// Throws Error(kInvalid) where the content is a text profile.
+void RefuseProfile(const std::string& content, const std::string& name);
+
 // `content` = bytes of the file, `name` for messages; `batch` samples a forward pass; `sample_shape` may be empty (then the
 // file's).
 partitioner::LoweredModel LoadLoweredModel(const std::string& content, const std::string& name, std::int64_t batch,

@@ -10,6 +10,7 @@
 extern "C" void weir_torch_check_trainable(const weir::worker::TrainableRequest& request) {
   using namespace weir;
   const std::string content = ReadFile(request.path);
+  worker::RefuseProfile(content, request.name);
   const worker::Init init = request.init == "kaiming" ? worker::Init::kKaiming : worker::Init::kKeep;
   if (partitioner::FormatOfContent(content) == partitioner::ModelFormat::kTorchScript) {
     return worker::CheckInit(partitioner::LowerTorchScript(content, request.name), init);
