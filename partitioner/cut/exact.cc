@@ -24,7 +24,9 @@ DownSets::DownSets(const UnitGraph& graph) : graph_(graph) {
   while (!level.empty()) {
     if (work_.size() + level.size() > kMaxSets) return;
     std::map<Bits, std::int64_t> next;
-    for (const auto& [set, work] : level) {
+    for (const auto& entry : level) {
+      const Bits& set = entry.first;
+      const std::int64_t work = entry.second;
       words_.insert(words_.end(), set.begin(), set.end());
       work_.push_back(work);
       for (int u = 0; u < n; ++u) {

@@ -1,4 +1,5 @@
 // Fills shapes and counts of a lowered model's operator graph by running it on a few samples.
+#include <ATen/Context.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
@@ -132,6 +133,18 @@ std::int64_t SavedBytes(const OperatorGraph& graph, const Operator& op) {
   return in;
 }
 
+// oneDNN runs a whole recurrent layer as one operator whose products the counter doesn't see.
+class WithoutOneDnn {
+ public:
+  WithoutOneDnn() : enabled_(at::globalContext().userEnabledMkldnn()) { at::globalContext().setUserEnabledMkldnn(false); }
+  ~WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(enabled_); }
+  WithoutOneDnn(const WithoutOneDnn&) = delete;
+  WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
+
+ private:
+  bool enabled_;
+};
+
 // Whether a model input holds indices (token numbers) and not reals: an embedding reads it.
 bool HoldsIndices(const torch::jit::Value* input) {
   return std::any_of(input->uses().begin(), input->uses().end(), [](const torch::jit::Use& use) {
@@ -180,6 +193,7 @@ void MeasureAt(std::int64_t batch, const std::vector<std::int64_t>& sample_shape
     for (int r : graph.tensors[t].readers) last_reader[t] = r;
   }
   MacCounter counter;
+  const WithoutOneDnn visible;
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     Operator& op = graph.operators[i];
     std::vector<at::Tensor> in, parameters;

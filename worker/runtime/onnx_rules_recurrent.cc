@@ -87,7 +87,7 @@ JitValue* InitialState(OnnxEmitter& e, const Recurrent& r, JitValue* x, std::siz
         e.Aten("slice", {e.Aten("select", {x, IValue(std::int64_t{0}), IValue(std::int64_t{0})}), IValue(std::int64_t{1}),
                          IValue(std::int64_t{0}), IValue(std::int64_t{1}), IValue(std::int64_t{1})});
     JitValue* state = e.Aten("unsqueeze", {e.Aten("zeros_like", {column}), IValue(std::int64_t{0})});
-    return e.Aten("expand", {state, IValue(Ints{r.directions, -1, r.hidden})});
+    return e.Aten("contiguous", {e.Aten("expand", {state, IValue(Ints{r.directions, -1, r.hidden})})});
   }
   JitValue* state = e.In(input);
   return r.batch_first ? e.Aten("transpose", {state, IValue(std::int64_t{0}), IValue(std::int64_t{1})}) : state;

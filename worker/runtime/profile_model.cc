@@ -69,6 +69,16 @@ at::Device DeviceOf(const std::string& name) {
                 torch::cuda::is_available() ? fmt::format(" or cuda:0 to cuda:{}", torch::cuda::device_count() - 1) : "");
 }
 
+// Constants of the graph (masks, tables) to where the operators run.
+void MoveConstants(torch::jit::Block* block, const at::Device& device) {
+  for (torch::jit::Node* node : block->nodes()) {
+    for (torch::jit::Block* inner : node->blocks()) MoveConstants(inner, device);
+    if (node->kind() != torch::jit::prim::Constant || !node->hasAttribute(torch::jit::attr::value)) continue;
+    if (node->kindOf(torch::jit::attr::value) != torch::jit::AttributeKind::t) continue;
+    node->t_(torch::jit::attr::value, node->t(torch::jit::attr::value).to(device));
+  }
+}
+
 }  // namespace
 }  // namespace weir::worker
 
@@ -79,6 +89,7 @@ extern "C" weir::worker::ModelProfile* weir_torch_profile_model(const weir::work
   if (request.threads > 0) at::set_num_threads(request.threads);
   const partitioner::LoweredModel model =
       LoadLoweredModel(ReadFile(request.path), request.path, request.batch, request.sample_shape);
+  MoveConstants(model.graph->block(), device);
   const auto& graph = model.operator_graph;
   auto profile = std::make_unique<ModelProfile>();
   profile->graph = graph;

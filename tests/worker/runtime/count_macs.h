@@ -2,6 +2,7 @@
 #ifndef WEIR_TESTS_WORKER_RUNTIME_COUNT_MACS_H_
 #define WEIR_TESTS_WORKER_RUNTIME_COUNT_MACS_H_
 
+#include <ATen/Context.h>
 #include <ATen/record_function.h>
 
 #include <cstdint>
@@ -44,10 +45,14 @@ inline std::unique_ptr<at::ObserverContext> OnOperator(const at::RecordFunction&
 
 inline std::int64_t CountMacs(const std::function<void()>& run) {
   counted_macs = 0;
+  // oneDNN runs a whole recurrent layer as one operator, whose products nobody sees.
+  const bool one_dnn = at::globalContext().userEnabledMkldnn();
+  at::globalContext().setUserEnabledMkldnn(false);
   const auto handle =
       at::addThreadLocalCallback(at::RecordFunctionCallback(OnOperator).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   run();
   at::removeCallback(handle);
+  at::globalContext().setUserEnabledMkldnn(one_dnn);
   return counted_macs;
 }
 
