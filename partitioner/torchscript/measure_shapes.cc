@@ -1,5 +1,4 @@
 // Fills shapes and counts of a lowered model's operator graph by running it on a few samples.
-#include <ATen/Context.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
@@ -20,9 +19,9 @@ thread_local std::int64_t g_macs = 0;
 thread_local int g_depth = 0;
 
 bool IsProduct(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"aten::convolution", "aten::_convolution", "aten::mm",
-                                                "aten::addmm",       "aten::bmm",          "aten::baddbmm",
-                                                "aten::mv",          "aten::dot",          "aten::addmv"};
+  static constexpr std::string_view kNames[] = {"aten::convolution", "aten::_convolution",    "aten::mm", "aten::addmm",
+                                                "aten::bmm",         "aten::baddbmm",         "aten::mv", "aten::dot",
+                                                "aten::addmv",       "aten::mkldnn_rnn_layer"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
@@ -41,6 +40,10 @@ std::int64_t CountMacs(std::string_view name, c10::ArrayRef<const c10::IValue> i
   if (name == "aten::mv") return Product({sizes(0)[0], sizes(0)[1]});
   if (name == "aten::addmv") return Product({sizes(1)[0], sizes(1)[1]});
   if (name == "aten::dot") return sizes(0)[0];
+  if (name == "aten::mkldnn_rnn_layer") {  // oneDNN: a whole recurrent layer of one direction as one operator
+    const std::int64_t steps_and_samples = in[0].toTensor().numel() / sizes(0).back();
+    return CheckedMul(steps_and_samples, CheckedAdd(in[1].toTensor().numel(), in[2].toTensor().numel(), "MACs"), "MACs");
+  }
   // convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
   const auto input = sizes(0), weight = sizes(1);
   const auto stride = in[3].toIntVector(), padding = in[4].toIntVector(), dilation = in[5].toIntVector();
@@ -133,18 +136,6 @@ std::int64_t SavedBytes(const OperatorGraph& graph, const Operator& op) {
   return in;
 }
 
-// oneDNN runs a whole recurrent layer as one operator whose products the counter doesn't see.
-class WithoutOneDnn {
- public:
-  WithoutOneDnn() : enabled_(at::globalContext().userEnabledMkldnn()) { at::globalContext().setUserEnabledMkldnn(false); }
-  ~WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(enabled_); }
-  WithoutOneDnn(const WithoutOneDnn&) = delete;
-  WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
-
- private:
-  bool enabled_;
-};
-
 // Whether a model input holds indices (token numbers) and not reals: an embedding reads it.
 bool HoldsIndices(const torch::jit::Value* input) {
   return std::any_of(input->uses().begin(), input->uses().end(), [](const torch::jit::Use& use) {
@@ -193,7 +184,6 @@ void MeasureAt(std::int64_t batch, const std::vector<std::int64_t>& sample_shape
     for (int r : graph.tensors[t].readers) last_reader[t] = r;
   }
   MacCounter counter;
-  const WithoutOneDnn visible;
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     Operator& op = graph.operators[i];
     std::vector<at::Tensor> in, parameters;

@@ -2,7 +2,6 @@
 #ifndef WEIR_TESTS_WORKER_RUNTIME_COUNT_MACS_H_
 #define WEIR_TESTS_WORKER_RUNTIME_COUNT_MACS_H_
 
-#include <ATen/Context.h>
 #include <ATen/record_function.h>
 
 #include <cstdint>
@@ -37,6 +36,8 @@ inline std::unique_ptr<at::ObserverContext> OnOperator(const at::RecordFunction&
     counted_macs += tensor(0).numel() * tensor(1).size(-1);
   } else if (name == "aten::addmm" || name == "aten::baddbmm") {
     counted_macs += tensor(1).numel() * tensor(2).size(-1);
+  } else if (name == "aten::mkldnn_rnn_layer") {  // a whole recurrent layer: input and state against their weights, each step
+    counted_macs += tensor(0).numel() / tensor(0).size(-1) * (tensor(1).numel() + tensor(2).numel());
   } else if (name == "aten::mv" || name == "aten::dot") {
     counted_macs += tensor(0).numel();
   }
@@ -45,14 +46,10 @@ inline std::unique_ptr<at::ObserverContext> OnOperator(const at::RecordFunction&
 
 inline std::int64_t CountMacs(const std::function<void()>& run) {
   counted_macs = 0;
-  // oneDNN runs a whole recurrent layer as one operator, whose products nobody sees.
-  const bool one_dnn = at::globalContext().userEnabledMkldnn();
-  at::globalContext().setUserEnabledMkldnn(false);
   const auto handle =
       at::addThreadLocalCallback(at::RecordFunctionCallback(OnOperator).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   run();
   at::removeCallback(handle);
-  at::globalContext().setUserEnabledMkldnn(one_dnn);
   return counted_macs;
 }
 
