@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,6 +66,8 @@ CompareSpec SpecOf(const CompareFlags& flags) {
     if (*flags.seeds < 1) throw Invalid("compare: --seeds must be >= 1, got {}", *flags.seeds);
     spec.seeds = *flags.seeds;
   }
+  if (spec.seeds > 0 && spec.seed > std::numeric_limits<std::uint64_t>::max() - static_cast<std::uint64_t>(spec.seeds))
+    throw Invalid("compare: seeds {} and {} more don't fit 64 bits", spec.seed, spec.seeds - 1);
   if (flags.resamples) spec.resamples = *flags.resamples;
   if (flags.estimate_error) {
     if (!(*flags.estimate_error >= 0 && *flags.estimate_error <= 10))
@@ -196,7 +199,10 @@ void AddCompare(CLI::App& app) {
   verb->add_option("--cell", flags->cell, "Cell of the chosen episode, from 0")->capture_default_str();
   verb->add_option("--timings", flags->timings, "Write how long decisions took (JSON); never part of the results");
   verb->add_option("--fail-if", flags->fail_if,
-                   "Exit with code 1 where this holds in a cell, e.g. \"policy.mean_jct > greedy.mean_jct\" (docs/compare.md)");
+                   "Exit with code 1 where this holds in a cell, e.g. \"policy.mean_jct > greedy.mean_jct\" (docs/compare.md); "
+                   "may be repeated")
+      ->expected(1)
+      ->take_all();
   verb->add_flag("--quiet", flags->quiet, "No progress bar");
   verb->callback([flags] { RunCompare(*flags); });
 }

@@ -49,6 +49,7 @@ void PrintJson(const OperatorGraph& graph, bool operators) {
                                 {"format", graph.format},
                                 {"fingerprint", graph.Fingerprint()},
                                 {"batch", graph.batch},
+                                {"work_unit", graph.measured ? "ns" : "FLOP"},
                                 {"operators", graph.operators.size()},
                                 {"macs", graph.TotalMacs()},
                                 {"gmacs", static_cast<double>(graph.TotalMacs()) / 1e9},
@@ -86,9 +87,16 @@ void PrintTable(const OperatorGraph& graph, bool operators) {
   auto row = [](const char* label, const std::string& value) { std::printf("%-12s %s\n", label, value.c_str()); };
   row("model", fmt::format("{} ({}, batch {})", graph.name, graph.format, graph.batch));
   row("operators", std::to_string(graph.operators.size()));
-  row("MACs", fmt::format("{} ({:.4f} G)", graph.TotalMacs(), static_cast<double>(graph.TotalMacs()) / 1e9));
-  row("FLOP", fmt::format("{} forward, {} backward (1 MAC = 2 FLOP)", FormatCount(static_cast<double>(graph.TotalForwardFlop())),
-                          FormatCount(static_cast<double>(graph.TotalBackwardFlop()))));
+  if (graph.measured) {
+    row("time",
+        fmt::format("{:.3f} ms forward, {:.3f} ms backward (measured; no counts)",
+                    static_cast<double>(graph.TotalForwardFlop()) / 1e6, static_cast<double>(graph.TotalBackwardFlop()) / 1e6));
+  } else {
+    row("MACs", fmt::format("{} ({:.4f} G)", graph.TotalMacs(), static_cast<double>(graph.TotalMacs()) / 1e9));
+    row("FLOP",
+        fmt::format("{} forward, {} backward (1 MAC = 2 FLOP)", FormatCount(static_cast<double>(graph.TotalForwardFlop())),
+                    FormatCount(static_cast<double>(graph.TotalBackwardFlop()))));
+  }
   row("parameters", fmt::format("{} ({})", graph.TrainableElements(), FormatBytes(static_cast<double>(totals.parameter_bytes))));
   row("buffers", std::to_string(graph.BufferElements()));
   row("activations", fmt::format("{}, {} kept for the backward pass", FormatBytes(static_cast<double>(totals.activation_bytes)),
@@ -103,11 +111,14 @@ void PrintTable(const OperatorGraph& graph, bool operators) {
   }
   for (const std::string& warning : graph.warnings) row("warning", warning);
   if (!operators) return;
-  std::printf("\n%5s %-22s %14s %14s %12s  %s\n", "#", "operator", "MACs", "FLOP fwd+bwd", "saved", "output, name");
+  std::printf("\n%5s %-22s %14s %14s %12s  %s\n", "#", "operator", "MACs", graph.measured ? "time fwd+bwd" : "FLOP fwd+bwd",
+              "saved", "output, name");
   for (std::size_t i = 0; i < graph.operators.size(); ++i) {
     const auto& op = graph.operators[i];
     std::printf("%5zu %-22s %14lld %14s %12s  %s %s%s\n", i, op.kind.c_str(), static_cast<long long>(op.macs),
-                FormatCount(static_cast<double>(op.forward_flop + op.backward_flop)).c_str(),
+                (graph.measured ? fmt::format("{:.3f} ms", static_cast<double>(op.forward_flop + op.backward_flop) / 1e6)
+                                : FormatCount(static_cast<double>(op.forward_flop + op.backward_flop)))
+                    .c_str(),
                 FormatBytes(static_cast<double>(op.saved_bytes)).c_str(),
                 op.outputs.empty() ? "-" : ShapeText(graph.tensors[op.outputs[0]]).c_str(), op.name.c_str(),
                 op.opaque ? " (opaque)" : "");

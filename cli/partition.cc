@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/model_options.h"
 #include "cli/partition_picture.h"
@@ -20,7 +21,7 @@ using namespace partitioner;  // NOLINT: this verb is about nothing else
 
 struct Options {
   ModelOptions model;
-  int parts = 0;
+  std::optional<int> parts;
   int max_parts = 8, micro_batches = 1, optimizer_states = 1;
   double slack = 0.1;
   std::string memory, objective = "volume", pass = "training", work = "flop", workers, times;
@@ -185,7 +186,10 @@ void Run(const Options& options) {
       throw Invalid("--memory must be {}, got '{}'", DescribeUnit(Unit::kBytes), options.memory);
     memory = static_cast<std::int64_t>(*bytes);
   }
-  if (options.parts < 0 || options.max_parts < 1) throw Invalid("the number of parts must be >= 1");
+  if (options.parts && *options.parts < 1) throw Invalid("-k must be >= 1, got {}", *options.parts);
+  if (options.max_parts < 1) throw Invalid("--max-parts must be >= 1, got {}", options.max_parts);
+  if (options.json + options.dot + options.html > 1) throw Invalid("--json, --dot and --html: give one");
+  const int parts = options.parts.value_or(0);
   if (options.micro_batches < 1) throw Invalid("--micro-batches must be >= 1, got {}", options.micro_batches);
   if (options.optimizer_states < 0) throw Invalid("--optimizer-states must be >= 0, got {}", options.optimizer_states);
   if (!(options.slack >= 0)) throw Invalid("--slack must be >= 0, got {}", options.slack);
@@ -204,18 +208,18 @@ void Run(const Options& options) {
   Assignment to;
   if (!options.workers.empty()) {
     to.workers = ReadCluster(options.workers).workers;
-    WorkerPlan planned = PlanForWorkers(graph, cut, options.parts, options.max_parts, PartWorkers(to.workers, graph.measured));
+    WorkerPlan planned = PlanForWorkers(graph, cut, parts, options.max_parts, PartWorkers(to.workers, graph.measured));
     plan = std::move(planned.plan);
     to.worker_of = std::move(planned.worker_of);
-  } else if (options.parts > 0) {
-    cut.num_parts = options.parts;
+  } else if (parts > 0) {
+    cut.num_parts = parts;
     plan.partition = CutIntoParts(graph, cut);
     if (plan.partition.status == Partition::Status::kOk) plan = Describe(graph, std::move(plan.partition), cut.memory);
   } else {
     plan = PlanParts(graph, cut, options.max_parts);
   }
   if (plan.partition.status != Partition::Status::kOk) {
-    if (options.parts > 0) throw Failure(ExitCode::kNotPlaceable, "{}: {}", options.model.path, plan.partition.reason);
+    if (parts > 0) throw Failure(ExitCode::kNotPlaceable, "{}: {}", options.model.path, plan.partition.reason);
     throw Failure(ExitCode::kNotPlaceable, "{}: no plan with at most {} parts: {}", options.model.path, options.max_parts,
                   plan.partition.reason);
   }

@@ -1,4 +1,4 @@
-// ./run bench partition_table: bytes cut, time and memory of the partitioner, beside its own parts and METIS.
+// ./run bench partition: bytes cut, time and memory of the partitioner, beside its own parts and METIS.
 //   1. The models and profiles of a folder (default ../shared/data/models, where it exists) for K = 2, 4, 8: hop volume in MB,
 //      forward bytes, work = forward MACs or roofline (profiles: forward time), cap 1.1 W / K widened to the largest operator.
 //   2. Synthetic graphs from 1,000 to 100,000 operators.

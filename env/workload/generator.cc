@@ -176,7 +176,7 @@ std::size_t DrawByWeight(const std::vector<double>& weights, Rng* rng) {
 }
 
 Workload GenerateWorkload(const ModelMix& mix, const std::vector<WorkerSpec>& workers, const WorkloadOptions& options) {
-  if (!(options.load > 0) || !std::isfinite(options.load)) throw Invalid("load must be a number > 0, got {}", options.load);
+  if (!(options.load >= 1e-6 && options.load <= 1e6)) throw Invalid("load must lie in 1e-6..1e6, got {}", options.load);
   if (options.jobs < 1) throw Invalid("jobs must be >= 1, got {}", options.jobs);
   const ClusterState empty(workers);
   // Per model the profiles that fit; a model of which none does is left out.

@@ -77,7 +77,7 @@ DrawnWorkload WorkloadSource::Draw(const std::vector<WorkerSpec>& workers, const
 }
 
 DrawnWorkload WorkloadSource::DrawTrace(const std::vector<WorkerSpec>& workers, const WorkloadOptions& options) const {
-  if (!(options.load > 0) || !std::isfinite(options.load)) throw Invalid("load must be a number > 0, got {}", options.load);
+  if (!(options.load >= 1e-6 && options.load <= 1e6)) throw Invalid("load must lie in 1e-6..1e6, got {}", options.load);
   if (options.jobs < 1) throw Invalid("jobs must be >= 1, got {}", options.jobs);
   const auto total = static_cast<std::uint64_t>(trace_->jobs.size()), count = static_cast<std::uint64_t>(options.jobs);
   if (total < count) throw Invalid("workload {}: the trace has {} jobs, an episode asks for {}", name_, total, count);

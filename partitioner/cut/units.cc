@@ -120,7 +120,7 @@ UnitGraph Contract(const OperatorGraph& graph, const MemoryModel& memory, Measur
     const Operator& op = graph.operators[i];
     UnitGraph::Unit& unit = out.units[out.unit_of[i] = number[component[i]]];
     unit.operators.push_back(i);
-    unit.work = CheckedAdd(unit.work, weightless ? 1 : work_of(op), graph.name);
+    unit.work = CheckedAdd(unit.work, weightless ? 1 : work_of(op), graph.name + ": work up to operator '" + op.name + "'");
     unit.saved_bytes += op.saved_bytes;
     unit.workspace_bytes = std::max(unit.workspace_bytes, WorkspaceBytes(graph, op));
   }
@@ -154,7 +154,8 @@ UnitGraph Contract(const OperatorGraph& graph, const MemoryModel& memory, Measur
       std::sort(list->begin(), list->end());
       list->erase(std::unique(list->begin(), list->end()), list->end());
     }
-    out.total_work = CheckedAdd(out.total_work, unit.work, graph.name);
+    out.total_work = CheckedAdd(out.total_work, unit.work,
+                                graph.name + ": work up to operator '" + graph.operators[unit.operators[0]].name + "'");
     out.max_work = std::max(out.max_work, unit.work);
   }
   return out;

@@ -692,9 +692,13 @@ class Normaliser {
   void ReportOpaque(OnnxModel* model) const {
     std::map<std::string, int> opaque;
     int unknown = 0;
+    std::string unknown_names;  // the first few
     for (const OnnxNode& node : model->nodes) {
       if (node.opaque) ++opaque[node.domain.empty() ? node.op_type : node.domain + "." + node.op_type];
-      for (int v : node.outputs) unknown += v >= 0 && !model->values[v].shape;
+      for (int v : node.outputs) {
+        if (v < 0 || model->values[v].shape) continue;
+        if (++unknown <= 5) unknown_names += (unknown > 1 ? ", '" : "'") + model->values[v].name + "'";
+      }
     }
     if (!opaque.empty()) {
       std::string kinds;
@@ -706,7 +710,9 @@ class Normaliser {
       if (options_.strict) throw Invalid("{}: {} operator(s) without a rule: {}", name_, count, kinds);
       model->warnings.push_back(fmt::format("{} operator(s) without a rule, opaque and counted as free: {}", count, kinds));
     }
-    if (unknown > 0) model->warnings.push_back(fmt::format("{} tensor(s) of unknown shape, counted as 0 bytes", unknown));
+    if (unknown > 0)
+      model->warnings.push_back(fmt::format("{} tensor(s) of unknown shape, counted as 0 bytes: {}{}", unknown, unknown_names,
+                                            unknown > 5 ? ", ..." : ""));
   }
 
   RawModel raw_;

@@ -17,6 +17,19 @@ double Roofline(const TimeTable& table, double flop, double bytes) {
   return std::max(flop / table.peak_flops, bytes / table.bandwidth) + table.launch_seconds;
 }
 
+// Convolutions differ by an order of magnitude in FLOP/s: depthwise, pointwise and others are kinds of their own, told by the
+// shape of the weight [out, in / groups, height, width].
+std::string KindOf(const OperatorGraph& graph, const Operator& op) {
+  for (int p : op.parameters) {
+    const auto& shape = graph.parameters[p].shape;
+    if (shape.size() != 4) continue;
+    if (shape[1] == 1 && shape[0] > 1) return op.kind + " depthwise";
+    if (shape[2] == 1 && shape[3] == 1) return op.kind + " 1x1";
+    break;
+  }
+  return op.kind;
+}
+
 OperatorSeconds Uncorrected(const TimeTable& table, const OperatorGraph& graph, const Operator& op) {
   const auto bytes = static_cast<double>(TouchedBytes(graph, op));
   OperatorSeconds out;
@@ -46,7 +59,7 @@ std::vector<OperatorSeconds> TimeTable::Predict(const OperatorGraph& graph) cons
   auto ratio = [](const Kind& kind) { return kind.predicted_seconds > 0 ? kind.measured_seconds / kind.predicted_seconds : 1; };
   std::vector<OperatorSeconds> out;
   for (const Operator& op : graph.operators) {
-    const auto it = kinds.find(op.kind);
+    const auto it = kinds.find(KindOf(graph, op));
     const double correction = ratio(it != kinds.end() ? it->second : all);
     OperatorSeconds seconds = Uncorrected(*this, graph, op);
     seconds.forward *= correction;
@@ -62,7 +75,7 @@ void TimeTable::Learn(const OperatorGraph& graph, const std::vector<OperatorSeco
   WEIR_CHECK_EQ(measured.size(), graph.operators.size());
   for (std::size_t i = 0; i < measured.size(); ++i) {
     const OperatorSeconds predicted = Uncorrected(*this, graph, graph.operators[i]);
-    Kind& kind = kinds[graph.operators[i].kind];
+    Kind& kind = kinds[KindOf(graph, graph.operators[i])];
     kind.measured_seconds += measured[i].forward + measured[i].backward;
     kind.predicted_seconds += predicted.forward + predicted.backward;
     ++kind.operators;

@@ -66,6 +66,11 @@ TEST_F(BadInputTest, Partitions) {
   Expect("partition " + model + " --objective time", 2, "needs --workers");
   Expect("partition " + model + " --objective speed", 2, "--objective must be one of");
   Expect("partition " + model + " -k 5 --workers " + cluster, 3, "5 parts asked of 4 workers");
+  Expect("partition " + model + " -k 0", 2, "-k must be >= 1");
+  Expect("partition " + model + " -k 2 --json --dot", 2, "give one");
+  const std::string study = " --cluster " + cluster + " --workload " WEIR_SOURCE_DIR "/configs/workloads/study.yaml --load ";
+  Expect("simulate --scheduler greedy" + study + "1e300", 2, "load must lie in");
+  Expect("compare --quiet --seeds 1" + study + "1e-300", 2, "load must lie in");
   Expect("partition " + model + " -k 500", 3, "500 parts asked of");
   Expect("partition " + model + " -k 2 --memory 1kB", 3, "more than the 1 kB of a part");
   Expect("partition " + model + " --workers " + folder_ + "/none.yaml", 2, "none.yaml");

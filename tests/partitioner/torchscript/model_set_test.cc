@@ -50,6 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Files, TorchScriptModelSetTest,
                                            Expected{"googlenet.ts.pt", 1'498'376'192, 6'624'904, 224},
                                            Expected{"efficientnet_b0.ts.pt", 385'814'752, 5'288'548, 224},
                                            Expected{"inception_v3.ts.pt", 5'713'216'096, 23'834'568, 299},
+                                           Expected{"vgg19.ts.pt", 19'632'062'464, 143'667'240, 224},
                                            Expected{"vit_b_16.ts.pt", 17'563'828'224, 86'567'656, 224}),
                          [](const auto& info) {
                            const std::string name = info.param.file;
