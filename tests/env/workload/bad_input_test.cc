@@ -126,7 +126,7 @@ TEST(GenerateWorkloadTest, IsAFunctionOfTheSeedAndHasTheLoadAskedFor) {
   const Workload other = GenerateWorkload(mix, cluster.workers, {0.35, 20000, 3});
   EXPECT_EQ(other[7]->iterations, a[7]->iterations);  // another load moves arrivals only
   EXPECT_NEAR(other[7]->arrival, 2 * a[7]->arrival, 1e-6 * a[7]->arrival);
-  EXPECT_NE(ErrorOf([&] { GenerateWorkload(mix, cluster.workers, {0, 10, 1}); }).find("load must be"), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { GenerateWorkload(mix, cluster.workers, {0, 10, 1}); }).find("load must lie in"), std::string::npos);
   EXPECT_NE(ErrorOf([&] {
               GenerateWorkload(mix, {{"w", 1, 1, 1, 0, 0, 1}}, {1, 10, 1});
             }).find("no profile fits"),
