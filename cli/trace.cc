@@ -17,7 +17,7 @@ namespace weir::cli {
 namespace {
 
 struct ImportFlags {
-  std::string format, out, speeds, group, min_duration, max_duration, outside = "clamp", window;
+  std::string format, out, speeds, device, group, min_duration, max_duration, outside = "clamp", window;
   std::vector<std::string> files;
 };
 
@@ -55,13 +55,14 @@ void RunImport(const ImportFlags& flags) {
     if (files.size() != 1) throw Invalid("trace import gavel: expected one file, got {}", files.size());
     const GavelTable table = ImportGavel(files[0]);
     Say(table.notices);
-    WriteFileAtomically(flags.out, FormatPairGains(table.pairs));
+    WriteFileAtomically(flags.out,
+                        flags.device.empty() ? FormatPairGains(table.pairs) : FormatCorunGains(table.pairs, flags.device));
     if (!flags.speeds.empty()) WriteFileAtomically(flags.speeds, FormatDeviceSpeeds(table.speeds));
     std::printf("%s: %zu pairs on one device\n", flags.out.c_str(), table.pairs.size());
     if (!flags.speeds.empty()) std::printf("%s: %zu speeds\n", flags.speeds.c_str(), table.speeds.size());
     return;
   }
-  if (!flags.speeds.empty()) throw Invalid("trace import: --speeds goes with gavel alone");
+  if (!flags.speeds.empty() || !flags.device.empty()) throw Invalid("trace import: --speeds and --device go with gavel alone");
   const TraceFilter filter = FilterOf(flags);
   Trace trace = ImportTrace(flags.format, files);
   ApplyFilter(filter, &trace);
@@ -129,6 +130,8 @@ void AddTrace(CLI::App& app) {
       ->check(CLI::IsMember({"clamp", "drop"}))
       ->capture_default_str();
   import->add_option("--window", flags->window, "FIRST:COUNT, jobs by their number in time, after the filters above");
+  import->add_option("--device", flags->device,
+                     "gavel: write the corun_gain list of a cluster file instead, for this device type");
   import->add_option("--speeds", flags->speeds, "gavel: also write steps/s alone by device and job type");
   import->callback([flags] { RunImport(*flags);
 });

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "env/core/error.h"
 #include "env/core/yaml.h"
@@ -261,6 +262,20 @@ std::string FormatPairGains(const std::vector<PairGain>& pairs) {
     out += fmt::format("{},{},{},{},{},{},{},{},{:.6g},{:.6g}\n", CsvField(p.device), p.gpus, CsvField(p.job_a),
                        CsvField(p.job_b), p.alone_a, p.alone_b, p.together_a, p.together_b, p.normalised_sum(), p.gamma());
   }
+  return out;
+}
+
+std::string FormatCorunGains(const std::vector<PairGain>& pairs, const std::string& device) {
+  std::string out = fmt::format("# Gains of pairs of jobs on {}: paste into a cluster file.\ncorun_gain:\n", device);
+  std::set<std::string> devices;
+  bool any = false;
+  for (const PairGain& p : pairs) {
+    devices.insert(p.device);
+    if (p.device != device || p.gpus != 1) continue;
+    any = true;
+    out += fmt::format("  - {{classes: [\"{}\", \"{}\"], gain: {:.6g}}}\n", p.job_a, p.job_b, std::clamp(p.gamma(), -0.99, 10.0));
+  }
+  if (!any) throw Invalid("no pairs on one '{}', expected one of {}", device, fmt::join(devices, ", "));
   return out;
 }
 

@@ -49,7 +49,10 @@ struct GavelTable {
 };
 // gavel  JSON: device -> "('ResNet-18 (batch size 16)', 1)" -> "null": steps/s alone, or another job: [own, other's] together.
 GavelTable ImportGavel(const TraceFile& file);
-std::string FormatPairGains(const std::vector<PairGain>& pairs);         // CSV
+std::string FormatPairGains(const std::vector<PairGain>& pairs);  // CSV
+// The `corun_gain` list of a cluster file: the pairs of one device type on one GPU each, classes = job types, gains cut to what
+// the key takes (-0.99 to 10). Throws Error(kInvalid) naming the device types there are.
+std::string FormatCorunGains(const std::vector<PairGain>& pairs, const std::string& device);
 std::string FormatDeviceSpeeds(const std::vector<DeviceSpeed>& speeds);  // CSV
 
 }  // namespace weir

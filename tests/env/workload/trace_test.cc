@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "env/core/error.h"
 #include "env/core/file.h"
 #include "env/core/rng.h"
 #include "env/mdp/scheduler.h"
+#include "env/workload/cluster_file.h"
 #include "env/workload/csv.h"
 #include "env/workload/profiles.h"
 #include "env/workload/trace_import.h"
@@ -214,6 +216,17 @@ TEST(TraceImportTest, GavelPairsAndSpeeds) {
   EXPECT_DOUBLE_EQ(table.pairs[0].gamma(), 0.4);
   EXPECT_DOUBLE_EQ(table.pairs[1].normalised_sum(), 0.8 + 0.5);
   EXPECT_EQ(table.notices.size(), 2u);
+  // As the gains of a cluster: what the file says is what the model then uses.
+  const std::string device = table.pairs.at(0).device;
+  const Cluster cluster = ParseCluster(
+      "workers:\n  - {name: a, flops: 1GFLOP/s, memory: 1GB, bandwidth: 1Gbit/s}\n" + FormatCorunGains(table.pairs, device),
+      "c.yaml");
+  for (const PairGain& pair : table.pairs) {
+    if (pair.device != device || pair.gpus != 1) continue;
+    const CorunTable& corun = *cluster.model.corun;
+    EXPECT_NEAR(corun.Gain(corun.Find(pair.job_a), corun.Find(pair.job_b), 99), std::clamp(pair.gamma(), -0.99, 10.0), 1e-5);
+  }
+  EXPECT_NE(ErrorOf([&] { FormatCorunGains(table.pairs, "abacus"); }).find("no pairs on one 'abacus'"), std::string::npos);
   auto error = [](const std::string& json) { return ErrorOf([&] { ImportGavel({"g.json", json}); }); };
   EXPECT_EQ(error("{\n\"a\": }"), "g.json:2: not a JSON document");
   EXPECT_EQ(error("[]"), "g.json: must be an object, got array");
