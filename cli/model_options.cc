@@ -8,7 +8,7 @@
 namespace weir::cli {
 
 void ModelOptions::AddTo(CLI::App* verb) {
-  verb->add_option("model", path, "ONNX or TorchScript file")->required();
+  verb->add_option("model", path, "ONNX, TorchScript or text profile (docs/operators.md)")->required();
   verb->add_option("-b,--batch", batch, "Samples in one forward pass (0: what the file fixes)")->capture_default_str();
   verb->add_option("--input", input, "Shape of one sample where the file leaves it open, e.g. 3x224x224");
   verb->add_flag("--strict", strict, "Refuse operators without a rule");

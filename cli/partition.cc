@@ -114,8 +114,8 @@ std::string Heading(const OperatorGraph& graph, const PartPlan& plan, const Opti
                                 options.objective == "time" ? "hops" : options.objective,
                                 options.pass == "forward" ? "forward only" : "gradients included");
   if (options.objective == "time") out += fmt::format("slowest part {:.3f} ms, ", partition.seconds * 1e3);
-  out +=
-      fmt::format("balance {:.2f}{}, by {}", partition.balance, partition.widened ? " (beyond the slack)" : "", partition.method);
+  out += fmt::format("balance {:.2f}{}, by {}", partition.balance, partition.widened ? " (no cut keeps to the slack)" : "",
+                     partition.method);
   if (partition.num_parts == 1) return out;
   if (partition.optimal) return out + ", optimal";
   if (partition.lower_bound == 0) return out;
@@ -155,14 +155,16 @@ T OneOf(const char* option, const std::string& given, const std::vector<std::pai
   throw Invalid("{} must be one of {}, got '{}'", option, fmt::join(names, ", "), given);
 }
 
-// A profile's work is time on the device that it was taken on: the fastest worker counts as that device.
-std::vector<PartWorker> PartWorkers(const std::vector<WorkerSpec>& workers, bool measured) {
-  double fastest = 0;
-  for (const WorkerSpec& worker : workers) fastest = std::max(fastest, worker.flops);
+// Where work is time (a profile, or a table of times), a worker is as many times as fast as the device that was timed as its
+// FLOP/s say: `timed_flops`, or those of the fastest worker where they aren't known.
+std::vector<PartWorker> PartWorkers(const std::vector<WorkerSpec>& workers, bool measured, double timed_flops) {
+  if (timed_flops == 0) {
+    for (const WorkerSpec& worker : workers) timed_flops = std::max(timed_flops, worker.flops);
+  }
   std::vector<PartWorker> out;
   for (const WorkerSpec& worker : workers) {
-    out.push_back({measured ? worker.flops / fastest * 1e9 : worker.flops, static_cast<std::int64_t>(worker.memory_bytes),
-                   worker.bandwidth});
+    out.push_back({measured ? worker.flops / timed_flops * 1e9 : worker.flops, static_cast<std::int64_t>(worker.memory_bytes),
+                   worker.bandwidth, worker.latency});
   }
   return out;
 }
@@ -194,9 +196,11 @@ void Run(const Options& options) {
   if (options.optimizer_states < 0) throw Invalid("--optimizer-states must be >= 0, got {}", options.optimizer_states);
   if (!(options.slack >= 0)) throw Invalid("--slack must be >= 0, got {}", options.slack);
   OperatorGraph graph = LoadModel(options.model.path, options.model.ToLoadOptions());
+  double timed_flops = 0;
   if (!options.times.empty()) {
     if (graph.measured) throw Invalid("{}: is a profile and has its own times: leave out --times", options.model.path);
     const TimeTable table = ReadTimeTable(options.times);
+    timed_flops = table.peak_flops;
     std::vector<OperatorSeconds> seconds = table.Predict(graph);
     for (OperatorSeconds& t : seconds) t = {t.forward * table.overhead(), t.backward * table.overhead()};
     graph = WithTimes(std::move(graph), seconds);
@@ -208,7 +212,8 @@ void Run(const Options& options) {
   Assignment to;
   if (!options.workers.empty()) {
     to.workers = ReadCluster(options.workers).workers;
-    WorkerPlan planned = PlanForWorkers(graph, cut, parts, options.max_parts, PartWorkers(to.workers, graph.measured));
+    WorkerPlan planned =
+        PlanForWorkers(graph, cut, parts, options.max_parts, PartWorkers(to.workers, graph.measured, timed_flops));
     plan = std::move(planned.plan);
     to.worker_of = std::move(planned.worker_of);
   } else if (parts > 0) {
@@ -223,8 +228,10 @@ void Run(const Options& options) {
     throw Failure(ExitCode::kNotPlaceable, "{}: no plan with at most {} parts: {}", options.model.path, options.max_parts,
                   plan.partition.reason);
   }
+  std::vector<std::string> names;
+  for (std::size_t p = 0; p < to.worker_of.size(); ++p) names.push_back(WorkerName(to, p));
   if (options.html) {
-    std::printf("%s", PartitionPicture(graph, plan, Heading(graph, plan, options)).c_str());
+    std::printf("%s", PartitionPicture(graph, plan, Heading(graph, plan, options), names).c_str());
   } else {
     options.json  ? PrintJson(graph, plan, options, to)
     : options.dot ? PrintDot(graph, plan)
@@ -247,8 +254,12 @@ void AddPartition(CLI::App& app) {
       ->capture_default_str();
   verb->add_option("--micro-batches", options.micro_batches, "Per iteration; --batch is the size of one")->capture_default_str();
   verb->add_option("--optimizer-states", options.optimizer_states, "SGD 0, momentum 1, Adam 2")->capture_default_str();
-  verb->add_option("--workers", options.workers, "Cluster file: part sizes follow its workers' speed and memory");
-  verb->add_option("--times", options.times, "Table of weir profile: parts are balanced by predicted time");
+  verb->add_option(
+      "--workers", options.workers,
+      "Cluster file: part sizes follow its workers' speed and memory (a text profile's times are taken as the fastest worker's)");
+  verb->add_option(
+      "--times", options.times,
+      "Table of weir profile: parts are balanced by predicted time; with --workers scaled by FLOP/s over the table's");
   verb->add_option("--pass", options.pass, "training or forward: what work and bytes count")->capture_default_str();
   verb->add_option("--work", options.work, "What is balanced: flop, macs, or roofline (FLOP or bytes, whichever limits)")
       ->capture_default_str();

@@ -149,7 +149,8 @@ std::string Count(std::int64_t count) {
 
 }  // namespace
 
-std::string PartitionPicture(const OperatorGraph& graph, const PartPlan& plan, const std::string& heading) {
+std::string PartitionPicture(const OperatorGraph& graph, const PartPlan& plan, const std::string& heading,
+                             const std::vector<std::string>& workers) {
   const std::vector<int>& part_of = plan.partition.part_of;
   const bool all = graph.operators.size() <= kMaxPicturedOperators;
   const std::vector<Place> places = LayOut(graph, part_of);
@@ -159,9 +160,11 @@ std::string PartitionPicture(const OperatorGraph& graph, const PartPlan& plan, c
     const std::string work = graph.measured
                                  ? fmt::format("{:.1f} ms", static_cast<double>(part.forward_flop + part.backward_flop) / 1e6)
                                  : Count(part.forward_flop + part.backward_flop) + "FLOP";
-    data["parts"].push_back({{"text", fmt::format("{} operators, {}, {}", part.num_operators, work, Bytes(part.memory_bytes))},
-                             {"rows", 0},
-                             {"columns", 0}});
+    const std::string where = workers.empty() ? "" : workers[data["parts"].size()] + ": ";
+    data["parts"].push_back(
+        {{"text", where + fmt::format("{} operators, {}, {}", part.num_operators, work, Bytes(part.memory_bytes))},
+         {"rows", 0},
+         {"columns", 0}});
   }
   for (std::size_t i = 0; all && i < graph.operators.size(); ++i) {
     const Operator& op = graph.operators[i];

@@ -4,6 +4,7 @@
 #define WEIR_CLI_PARTITION_PICTURE_H_
 
 #include <string>
+#include <vector>
 
 #include "partitioner/cut/part_plan.h"
 
@@ -12,9 +13,9 @@ namespace weir::cli {
 // Above this many operators the page shows parts and cut tensors only.
 inline constexpr std::size_t kMaxPicturedOperators = 5000;
 
-// `heading`: one line above the picture.
+// `heading`: one line above the picture. `workers`: names by part, empty where no cluster was given.
 std::string PartitionPicture(const partitioner::OperatorGraph& graph, const partitioner::PartPlan& plan,
-                             const std::string& heading);
+                             const std::string& heading, const std::vector<std::string>& workers = {});
 
 }  // namespace weir::cli
 

@@ -42,6 +42,7 @@ void Run(const Options& options) {
   if (options.model.batch < 1) throw Invalid("--batch must be >= 1, got {}", options.model.batch);
   worker::ProfileRequest request{options.model.path, options.model.batch, {}, options.device, options.threads, options.runs};
   if (const auto shape = options.model.ToLoadOptions().input_shape) request.sample_shape = *shape;
+  if (!options.table.empty()) MakeParentFolders(options.table);
   struct stat info {};
   const bool known = !options.table.empty() && ::stat(options.table.c_str(), &info) == 0;
   TimeTable before;

@@ -75,6 +75,13 @@ void RunSimulate(const SimulateFlags& flags) {
     jobs = std::move(drawn.jobs);
     for (const auto& job : jobs) scenario.jobs.push_back(*job);
   }
+  if (!flags.save_scenario.empty() && (!events.empty() || model.links || model.corun || model.physical)) {
+    throw Invalid("simulate: --save-scenario: the format knows no {}: the saved episode would be another one",
+                  !events.empty() ? "events"
+                  : model.links   ? "links between pairs"
+                  : model.corun   ? "gains of pairs"
+                                  : "physical model");
+  }
   if (!flags.save_scenario.empty()) WriteFileAtomically(flags.save_scenario, FormatScenario(scenario));
 
   // Jobs that no placement can hold, even on the empty cluster, never arrive; they are reported at the end.
@@ -111,8 +118,10 @@ void RunSimulate(const SimulateFlags& flags) {
   }
   if (flags.json) std::fputs(ToJson(simulator.records(), name, unplaceable).c_str(), stdout);
   if (!left.empty()) {
-    throw Failure(ExitCode::kNotPlaceable, "simulate: {} jobs are never placed to their end by {}: {}", left.size(), name,
-                  JoinIds(left));
+    if (!flags.json) std::fputs(FormatResult(simulator.records()).c_str(), stdout);
+    throw Failure(ExitCode::kNotPlaceable,
+                  "simulate: {} job{} never placed to their end by {} (the figures are of the others): {}", left.size(),
+                  left.size() == 1 ? " is" : "s are", name, JoinIds(left));
   }
   if (!flags.json) std::fputs(FormatResult(simulator.records()).c_str(), stdout);
   if (!unplaceable.empty()) {

@@ -51,6 +51,7 @@ void Say(const std::vector<std::string>& notices) {
 void RunImport(const ImportFlags& flags) {
   std::vector<TraceFile> files;
   for (const std::string& path : flags.files) files.push_back({path, ReadFile(path, std::size_t{1} << 30)});
+  MakeParentFolders(flags.out);  // before the work, not after it
   if (flags.format == "gavel") {
     if (files.size() != 1) throw Invalid("trace import gavel: expected one file, got {}", files.size());
     const GavelTable table = ImportGavel(files[0]);

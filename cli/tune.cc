@@ -23,6 +23,7 @@ struct TuneFlags {
 void RunTune(const TuneFlags& flags) {
   if (flags.threads < 0) throw Invalid("tune: --threads must be >= 0, got {}", flags.threads);
   const TuneConfig config = ReadTuneConfig(flags.config);
+  if (!flags.out.empty()) MakeParentFolders(flags.out);
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const auto progress = [&](int generation, const CemGeneration& g) {
     if (!terminal) return;

@@ -77,6 +77,19 @@ void WriteFileAtomically(const std::string& wanted, std::string_view content) {
   }
 }
 
+void MakeParentFolders(const std::string& path) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    const std::string folder = path.substr(0, slash);
+    struct stat info {};
+    if (::stat(folder.c_str(), &info) == 0) {
+      if (!S_ISDIR(info.st_mode)) throw Invalid("{}: '{}' is no folder", path, folder);
+      continue;
+    }
+    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
+      throw Invalid("{}: the folder '{}' can't be made: {}", path, folder, std::strerror(errno));
+  }
+}
+
 std::string ContentHash(std::string_view content) {
   unsigned char digest[32];
   WEIR_CHECK_EQ(crypto_generichash(digest, sizeof digest, reinterpret_cast<const unsigned char*>(content.data()), content.size(),

@@ -14,6 +14,9 @@ std::string ReadFile(const std::string& path, std::size_t max_bytes = std::size_
 // device or pipe in place of replacing it.
 void WriteFileAtomically(const std::string& path, std::string_view content);
 
+// Creates the folders above `path` where they are missing. Throws Error(kInvalid) naming the one that can't be.
+void MakeParentFolders(const std::string& path);
+
 // BLAKE2b-256 of the content as 64 hex digits: the name of an artifact, a model or a policy.
 std::string ContentHash(std::string_view content);
 

@@ -62,7 +62,10 @@ MeanAndError MeanOf(const std::vector<double>& values) {
 std::string FormatResult(const std::vector<JobRecord>& records) {
   std::string out = "# job start finish jct\n";
   for (const JobRecord& record : records) {
-    WEIR_CHECK(record.finished()) << "job" << record.id;
+    if (!record.finished()) {
+      out += fmt::format("job {} {} - -\n", record.id, record.start < 0 ? "-" : fmt::format("{:.9g}", record.start));
+      continue;
+    }
     out += fmt::format("job {} {:.9g} {:.9g} {:.9g}\n", record.id, record.start, record.finish, record.jct());
   }
   const JctSummary summary = Summarize(records);

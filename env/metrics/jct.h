@@ -32,7 +32,7 @@ struct MeanAndError {
 };
 MeanAndError MeanOf(const std::vector<double>& values);
 
-// The text of a scenario's .expected file. REQUIRES: every job finished.
+// The text of a scenario's .expected file; seconds. A job without a finish has "-" there and isn't in the means.
 std::string FormatResult(const std::vector<JobRecord>& records);
 
 }  // namespace weir

@@ -40,7 +40,9 @@ WorkerId NamedWorker(const Yaml& value, const std::vector<WorkerSpec>& workers) 
   const std::string name = value.AsString();
   const auto found = std::find_if(workers.begin(), workers.end(), [&](const WorkerSpec& w) { return w.name == name; });
   if (found == workers.end())
-    value.Fail("the name of a worker of this file (of one that joined before, in an event)", "'" + name + "'");
+    value.Fail(
+        "the name of a worker of this file (`count` makes name-0, name-1, ...; in an event also of one that joined before)",
+        "'" + name + "'");
   return static_cast<WorkerId>(found - workers.begin());
 }
 

@@ -1,6 +1,7 @@
 // The objective kTime: seconds of the slowest part,
 //   max over parts p of  work_p / flops_p + (bytes that pass the boundary before p + after p) / bandwidth_p.
-// Bytes as in kHops: a tensor passes every boundary between its producer and its last reader. For k = 1 it is work / flops.
+// plus the latency of its messages: one each way over each of its boundaries. Bytes as in kHops: a tensor passes every boundary
+// between its producer and its last reader. For k = 1 it is work / flops.
 #ifndef WEIR_PARTITIONER_CUT_BOTTLENECK_H_
 #define WEIR_PARTITIONER_CUT_BOTTLENECK_H_
 
@@ -16,9 +17,11 @@ namespace weir::partitioner {
 struct PartSpeeds {
   std::vector<double> flops;      // FLOP/s by part, > 0
   std::vector<double> bandwidth;  // bytes/s by part, > 0
+  std::vector<double> waiting;    // seconds by part, whatever is sent: latencies; empty: 0
 
   double Seconds(int part, std::int64_t work, std::int64_t bytes) const {
-    return static_cast<double>(work) / flops[part] + static_cast<double>(bytes) / bandwidth[part];
+    return static_cast<double>(work) / flops[part] + static_cast<double>(bytes) / bandwidth[part] +
+           (waiting.empty() ? 0 : waiting[part]);
   }
 };
 

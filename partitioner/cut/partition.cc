@@ -38,6 +38,9 @@ class Portfolio {
     for (const PartWorker& worker : options.workers) {
       speeds_.flops.push_back(worker.flops);
       speeds_.bandwidth.push_back(worker.bandwidth);
+      const std::size_t part = speeds_.waiting.size();
+      const int boundaries = (part > 0) + (part + 1 < options.workers.size());
+      speeds_.waiting.push_back((options.measure.pass == Pass::kTraining ? 2 : 1) * boundaries * worker.latency);
     }
   }
 

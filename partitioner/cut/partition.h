@@ -19,6 +19,7 @@ struct PartWorker {
   double flops = 1;               // FLOP/s, > 0 (the unit of the graph's work a second)
   std::int64_t memory_bytes = 0;  // 0: no limit
   double bandwidth = 0;           // bytes/s, > 0 where the objective is kTime
+  double latency = 0;             // seconds, one way; looked at by kTime
 };
 
 struct CutOptions {

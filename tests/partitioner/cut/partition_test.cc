@@ -176,7 +176,8 @@ TEST(PartitionTest, BottleneckTimeEqualsBruteForce) {
     options.objective = CutObjective::kTime;
     PartSpeeds speeds;
     for (int p = 0; p < options.num_parts; ++p) {
-      options.workers.push_back({static_cast<double>(Draw(rng, 1, 5)), 0, static_cast<double>(Draw(rng, 1, 40))});
+      options.workers.push_back(
+          {static_cast<double>(Draw(rng, 1, 5)), 0, static_cast<double>(Draw(rng, 1, 40)), 0.5 * Draw(rng, 0, 4)});
       speeds.flops.push_back(options.workers.back().flops);
       speeds.bandwidth.push_back(options.workers.back().bandwidth);
     }
@@ -190,6 +191,10 @@ TEST(PartitionTest, BottleneckTimeEqualsBruteForce) {
       for (std::size_t i = 0; i < part.size(); ++i)
         seconds[part[i]] +=
             static_cast<double>(graph.operators[i].forward_flop + graph.operators[i].backward_flop) / speeds.flops[part[i]];
+      // A message each way over each boundary.
+      for (int p = 0; p < options.num_parts; ++p) {
+        seconds[p] += 2 * options.workers[p].latency * ((p > 0) + (p + 1 < options.num_parts));
+      }
       for (const Tensor& tensor : graph.tensors) {
         if (tensor.producer < 0) continue;
         for (int b = 1; b < options.num_parts; ++b) {
