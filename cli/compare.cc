@@ -57,7 +57,7 @@ CompareSpec SpecOf(const CompareFlags& flags) {
     for (auto& entry : spec.clusters) entry.loads.clear();
   }
   if (flags.jobs) {
-    if (*flags.jobs < 1) throw Invalid("compare: --jobs must be >= 1, got {}", *flags.jobs);
+    if (*flags.jobs < 1 || *flags.jobs > 5'000'000) throw Invalid("compare: --jobs must lie in 1..5000000, got {}", *flags.jobs);
     spec.jobs = *flags.jobs;
     for (auto& entry : spec.clusters) entry.jobs = 0;
   }

@@ -79,7 +79,7 @@ void PrintJson(const OperatorGraph& graph, bool operators) {
       out["operator_list"].push_back(std::move(entry));
     }
   }
-  std::printf("%s\n", out.dump(2).c_str());
+  std::printf("%s\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
 void PrintTable(const OperatorGraph& graph, bool operators) {

@@ -81,11 +81,13 @@ void PrintJson(const OperatorGraph& graph, const PartPlan& plan, const Options& 
   }
   out["part_of"] = plan.partition.part_of;
   out["warnings"] = graph.warnings;
-  std::printf("%s\n", out.dump(2).c_str());
+  std::printf("%s\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
 void PrintDot(const OperatorGraph& graph, const PartPlan& plan) {
-  auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
+  auto quoted = [](const std::string& text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
   std::printf("digraph weir {\n  rankdir=LR; node [shape=box];\n");
   for (int p = 0; p < plan.partition.num_parts; ++p) {
     std::printf("  subgraph cluster_%d {\n    label=\"part %d\";\n", p, p);
@@ -189,11 +191,13 @@ void Run(const Options& options) {
     memory = static_cast<std::int64_t>(*bytes);
   }
   if (options.parts && *options.parts < 1) throw Invalid("-k must be >= 1, got {}", *options.parts);
-  if (options.max_parts < 1) throw Invalid("--max-parts must be >= 1, got {}", options.max_parts);
+  if (options.max_parts < 1 || options.max_parts > 4096)
+    throw Invalid("--max-parts must lie in 1..4096, got {}", options.max_parts);
   if (options.json + options.dot + options.html > 1) throw Invalid("--json, --dot and --html: give one");
   const int parts = options.parts.value_or(0);
   if (options.micro_batches < 1) throw Invalid("--micro-batches must be >= 1, got {}", options.micro_batches);
-  if (options.optimizer_states < 0) throw Invalid("--optimizer-states must be >= 0, got {}", options.optimizer_states);
+  if (options.optimizer_states < 0 || options.optimizer_states > 16)
+    throw Invalid("--optimizer-states must lie in 0..16, got {}", options.optimizer_states);
   if (!(options.slack >= 0)) throw Invalid("--slack must be >= 0, got {}", options.slack);
   OperatorGraph graph = LoadModel(options.model.path, options.model.ToLoadOptions());
   double timed_flops = 0;

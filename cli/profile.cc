@@ -98,7 +98,7 @@ void Run(const Options& options) {
                                         {"backward_seconds", profile.operators[i].backward}});
       }
     }
-    std::printf("%s\n", out.dump(2).c_str());
+    std::printf("%s\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
     return;
   }
   std::printf("%s, batch %lld on %s: %s a pass forward and backward (%s over the operators alone)\n", profile.graph.name.c_str(),

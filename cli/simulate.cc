@@ -58,6 +58,7 @@ void RunSimulate(const SimulateFlags& flags) {
   if (!flags.cluster.empty() && flags.workload.empty()) throw Invalid("simulate: --cluster also needs --workload");
   if (flags.cluster.empty() && !flags.workload.empty()) throw Invalid("simulate: --workload also needs --cluster");
   if (flags.scheduler.empty() == flags.replay.empty()) throw Invalid("simulate: give either --scheduler or --replay");
+  if (flags.jobs < 1 || flags.jobs > 5'000'000) throw Invalid("simulate: --jobs must lie in 1..5000000, got {}", flags.jobs);
   Scenario scenario;
   ModelOptions model;
   Workload jobs;

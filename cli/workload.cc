@@ -69,8 +69,8 @@ void RunProfiles(const ProfileFlags& flags) {
   check(flags.batches, "--batches", 1 << 20);
   check(flags.micro_batches, "--micro-batches", 1 << 20);
   check(flags.parts, "--parts", 64);
-  if (flags.optimizer_states < 0)
-    throw Invalid("workload profiles: --optimizer-states must be >= 0, got {}", flags.optimizer_states);
+  if (flags.optimizer_states < 0 || flags.optimizer_states > 16)
+    throw Invalid("workload profiles: --optimizer-states must lie in 0..16, got {}", flags.optimizer_states);
   partitioner::LoadOptions load;
   if (!flags.input.empty()) load.input_shape = flags.input;
   std::vector<Profile> profiles;

@@ -30,6 +30,8 @@ ModelFormat FormatOfFile(const std::string& path) {
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) throw Invalid("{}: no such file", path);
   if (std::filesystem::is_directory(status)) throw Invalid("{}: is a folder, expected a model file", path);
+  if (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status))
+    throw Invalid("{}: is a device, expected a model file", path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Invalid("{}: can't be read", path);
   std::string first(kHead, '\0');

@@ -175,7 +175,7 @@ DownSets::Answer DownSets::CutBelow(double bound, const Limits& limits, const Pa
       const int j = sets[b];
       ++steps;
       if (work_[j] < work_[i]) continue;
-      double seconds[64];
+      std::vector<double> seconds(k);
       bool gains = false;
       for (int part = 0; part < k; ++part) {
         seconds[part] = kNever;

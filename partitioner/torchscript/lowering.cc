@@ -264,6 +264,10 @@ LoweredModel LowerTorchScript(const std::string& content, const std::string& pat
     Simplify(model.graph);
   } catch (const c10::Error& e) {
     throw Invalid("{}: not a TorchScript model: {}", path, FirstLine(e.what_without_backtrace()));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Invalid("{}: not a TorchScript model: {}", path, FirstLine(e.what()));
   }
   const std::size_t num_inputs = model.graph->inputs().size() - model.weights.size();
   for (std::size_t i = 0; i < num_inputs; ++i) {

@@ -71,6 +71,10 @@ TEST_F(BadInputTest, Partitions) {
   const std::string study = " --cluster " + cluster + " --workload " WEIR_SOURCE_DIR "/configs/workloads/study.yaml --load ";
   Expect("simulate --scheduler greedy" + study + "1e300", 2, "load must lie in");
   Expect("compare --quiet --seeds 1" + study + "1e-300", 2, "load must lie in");
+  Expect("partition " + model + " -k 2 --optimizer-states 2147483647", 2, "must lie in 0..16");
+  Expect("partition " + model + " --max-parts 100000000 --memory 1kB", 2, "--max-parts must lie in");
+  Expect("simulate --scheduler greedy --jobs 1000000000" + study + "0.5", 2, "--jobs must lie in");
+  Expect("inspect /dev/zero", 2, "is a device");
   Expect("partition " + model + " -k 500", 3, "500 parts asked of");
   Expect("partition " + model + " -k 2 --memory 1kB", 3, "more than the 1 kB of a part");
   Expect("partition " + model + " --workers " + folder_ + "/none.yaml", 2, "none.yaml");

@@ -82,9 +82,10 @@ void MoveConstants(torch::jit::Block* block, const at::Device& device) {
 }  // namespace
 }  // namespace weir::worker
 
-extern "C" weir::worker::ModelProfile* weir_torch_profile_model(const weir::worker::ProfileRequest& request) {
-  using namespace weir;
-  using namespace weir::worker;
+namespace weir::worker {
+namespace {
+
+ModelProfile* Measure(const ProfileRequest& request) {
   const at::Device device = DeviceOf(request.device);
   if (request.threads > 0) at::set_num_threads(request.threads);
   const partitioner::LoweredModel model =
@@ -115,7 +116,7 @@ extern "C" weir::worker::ModelProfile* weir_torch_profile_model(const weir::work
   Stage stage(model, std::vector<int>(graph.operators.size(), 0), 0, weights);
   profile->pass_seconds = Median(device, request.runs, [&] {
     const auto forwarded = stage.Forward(0, Mode::kTrain, 1, {}, input);
-    stage.Backward(0, {}, forwarded.output.square().mean());
+    if (forwarded.output.requires_grad()) stage.Backward(0, {}, forwarded.output.square().mean());
   });
 
   std::vector<at::Tensor> values(graph.tensors.size());
@@ -157,4 +158,18 @@ extern "C" weir::worker::ModelProfile* weir_torch_profile_model(const weir::work
     }
   }
   return profile.release();
+}
+
+}  // namespace
+}  // namespace weir::worker
+
+extern "C" weir::worker::ModelProfile* weir_torch_profile_model(const weir::worker::ProfileRequest& request) {
+  try {
+    return weir::worker::Measure(request);
+  } catch (const weir::Error&) {
+    throw;
+  } catch (const std::exception& e) {  // what LibTorch can't do with this model on this device
+    const std::string reason = e.what();
+    throw weir::Invalid("{}: can't be run: {}", request.path, reason.substr(0, reason.find('\n')));
+  }
 }
