@@ -169,7 +169,10 @@ void Gemm(Context& c) {
   if (a.size() != 2 || b.size() != 2) c.Fail("A [{}] and B [{}] must be matrices", fmt::join(a, ","), fmt::join(b, ","));
   const bool ta = c.node.Int("transA", 0) != 0, tb = c.node.Int("transB", 0) != 0;
   if (a[ta ? 0 : 1] != b[tb ? 1 : 0]) c.Fail("A [{}] and B [{}] don't fit", fmt::join(a, ","), fmt::join(b, ","));
-  c.Out({a[ta ? 1 : 0], b[tb ? 0 : 1]});
+  const Shape out = {a[ta ? 1 : 0], b[tb ? 0 : 1]};
+  if (c.Has(2) && Broadcast(c, out, c.In(2)) != out)
+    c.Fail("C [{}] doesn't fit [{}]", fmt::join(c.In(2), ","), fmt::join(out, ","));
+  c.Out(out);
 }
 
 void MatMul(Context& c) {
@@ -456,6 +459,18 @@ void Recurrent(Context& c, int states) {
   const bool batch_first = c.node.Int("layout", 0) != 0;
   const std::int64_t sequence = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1], directions = w[0], hidden = r[2];
   if (w[2] != x[2]) c.Fail("W [{}] doesn't fit X [{}]", fmt::join(w, ","), fmt::join(x, ","));
+  const std::int64_t gates = c.node.op_type == "LSTM" ? 4 : c.node.op_type == "GRU" ? 3 : 1;
+  const std::string direction = c.node.String("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    c.Fail("direction '{}' is unknown", direction);
+  const std::int64_t rows = CheckedMul(gates, hidden, c.where);
+  if (directions != (direction == "bidirectional" ? 2 : 1) || w[1] != rows || r[0] != directions || r[1] != rows) {
+    c.Fail("W [{}] and R [{}] don't fit {} gates of {} {}", fmt::join(w, ","), fmt::join(r, ","), gates, hidden, direction);
+  }
+  if (c.Has(3) && c.In(3) != Shape{directions, 2 * rows})
+    c.Fail("B is [{}], expected [{},{}]", fmt::join(c.In(3), ","), directions, 2 * rows);
+  if (c.node.Int("hidden_size", hidden) != hidden)
+    c.Fail("hidden_size is {}, but R is [{}]", c.node.Int("hidden_size", hidden), fmt::join(r, ","));
   c.Out(batch_first ? Shape{batch, sequence, directions, hidden} : Shape{sequence, directions, batch, hidden});
   for (int i = 1; i <= states; ++i)
     c.Out(i, batch_first ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden}, c.Type(0));

@@ -7,7 +7,8 @@ namespace {
 void EinsumShape(ShapeContext& c) {
   const std::string equation = c.node.String("equation", "");
   const auto einsum = ParseEinsum(equation);
-  if (!einsum) return;  // an ellipsis: unknown
+  if (!einsum && equation.find("...") != std::string::npos) return;  // unknown
+  if (!einsum) c.Fail("equation '{}' is none", equation);
   std::vector<Shape> shapes;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) shapes.push_back(c.In(i));
   const auto sizes = EinsumSizes(*einsum, shapes);

@@ -150,6 +150,24 @@ TEST(ShapeRulesTest, RecurrentNetworksCountTheirProducts) {
   EXPECT_EQ(ToOperatorGraph(model).TotalMacs(), 7 * 3 * 2 * 4 * 8 * (5 + 8));
 }
 
+TEST(ShapeRulesTest, RecurrentWeightsMustFit) {
+  auto lstm = [](const Ints& w, const Ints& r, const Ints& b, const std::string& direction) {
+    OnnxBuilder builder;
+    builder.Input("x", {2, 5, 4}).Weight("w", w).Weight("r", r).Weight("b", b);
+    builder.Node("LSTM", {"x", "w", "r", "b"}, {"y"}).Set("hidden_size", std::int64_t{3}).Set("direction", direction).Output("y");
+    return ErrorOf(builder);
+  };
+  EXPECT_EQ(lstm({1, 12, 4}, {1, 12, 3}, {1, 24}, "forward"), "");
+  EXPECT_NE(lstm({1, 13, 4}, {1, 12, 3}, {1, 24}, "forward").find("don't fit 4 gates of 3"), std::string::npos);
+  EXPECT_NE(lstm({1, 12, 4}, {1, 12, 7}, {1, 24}, "forward").find("don't fit"), std::string::npos);
+  EXPECT_NE(lstm({1, 12, 4}, {1, 12, 3}, {1, 5}, "forward").find("B is [1,5]"), std::string::npos);
+  EXPECT_NE(lstm({1, 12, 4}, {1, 12, 3}, {1, 24}, "bidirectional").find("bidirectional"), std::string::npos);
+  EXPECT_NE(lstm({1, 12, 4}, {1, 12, 3}, {1, 24}, "sideways").find("direction 'sideways' is unknown"), std::string::npos);
+  OnnxBuilder gemm;
+  gemm.Input("x", {-1, 8}).Weight("w", {8, 7}).Weight("c", {9}).Node("Gemm", {"x", "w", "c"}, {"y"}).Output("y");
+  EXPECT_NE(ErrorOf(gemm), "");
+}
+
 TEST(ShapeRulesTest, IndexingAndBlocks) {
   auto two = [](int opset = 17) {
     OnnxBuilder b(opset);
