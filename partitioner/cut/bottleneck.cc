@@ -103,13 +103,7 @@ std::optional<std::vector<int>> CutOrderForTime(const UnitGraph& graph, const st
     (feasible(middle) ? high : low) = middle;
   }
   feasible(high);
-  std::vector<int> part(n);
-  for (int j = k, end = n; j > 0; --j) {
-    const int begin = from[j][end];
-    for (int p = begin; p < end; ++p) part[order[p]] = j - 1;
-    end = begin;
-  }
-  return part;
+  return PartsOfOrder(order, from);
 }
 
 }  // namespace weir::partitioner

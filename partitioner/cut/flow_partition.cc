@@ -1,7 +1,7 @@
 #include "partitioner/cut/flow_partition.h"
 
 #include <algorithm>
-#include <numeric>
+#include <memory>
 #include <set>
 
 #include "env/core/check.h"

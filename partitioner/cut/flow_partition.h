@@ -4,7 +4,6 @@
 #define WEIR_PARTITIONER_CUT_FLOW_PARTITION_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 

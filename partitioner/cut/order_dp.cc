@@ -55,6 +55,13 @@ std::optional<std::vector<int>> CutOrderByHops(const UnitGraph& graph, const std
     std::swap(cost, next);
   }
   if (cost[n] == kInfinite) return std::nullopt;
+  return PartsOfOrder(order, from);
+}
+
+}  // namespace
+
+std::vector<int> PartsOfOrder(const std::vector<int>& order, const std::vector<std::vector<int>>& from) {
+  const int n = static_cast<int>(order.size()), k = static_cast<int>(from.size()) - 1;
   std::vector<int> part(n);
   for (int j = k, end = n; j > 0; --j) {
     const int begin = from[j][end];
@@ -63,8 +70,6 @@ std::optional<std::vector<int>> CutOrderByHops(const UnitGraph& graph, const std
   }
   return part;
 }
-
-}  // namespace
 
 std::vector<std::int64_t> AliveBytes(const UnitGraph& graph, const std::vector<int>& order) {
   const int n = graph.size();
@@ -126,13 +131,7 @@ std::optional<std::vector<int>> CutOrder(const UnitGraph& graph, const std::vect
     }
   }
   if (cost[k][n] == kInfinite) return std::nullopt;
-  std::vector<int> part(n);
-  for (int j = k, end = n; j > 0; --j) {
-    const int begin = from[j][end];
-    for (int p = begin; p < end; ++p) part[order[p]] = j - 1;
-    end = begin;
-  }
-  return part;
+  return PartsOfOrder(order, from);
 }
 
 std::vector<std::vector<int>> TopologicalOrders(const UnitGraph& graph) {

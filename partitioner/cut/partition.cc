@@ -60,6 +60,8 @@ class Portfolio {
   }
 
  private:
+  using Seed = std::pair<std::int64_t, std::vector<int>>;  // bytes, part by unit: where flow starts from
+
   void Offer(std::vector<int> part_of, const char* method) {
     Candidate offered{std::move(part_of), 0, 0, method};
     offered.bytes = UnitCutBytes(graph_, offered.part_of, ByteObjective());
@@ -69,8 +71,7 @@ class Portfolio {
   CutObjective ByteObjective() const { return objective_ == CutObjective::kTime ? CutObjective::kHops : objective_; }
 
   void ForBytes(const Limits& limits, bool last_resort) {
-    std::vector<std::pair<std::int64_t, std::vector<int>>> by_order;  // plans of the orders, and which order
-    std::vector<int> order_of;
+    std::vector<Seed> by_order;
     for (const auto& order : orders_) {
       if (auto parts = CutOrder(graph_, order, limits, objective_)) {
         by_order.emplace_back(UnitCutBytes(graph_, *parts, objective_), *parts);
@@ -86,7 +87,7 @@ class Portfolio {
 
   // Flow from two sides: refining what the orders gave, and bisection; grown along several orders, since each finds other cuts.
   // The best few of all are refined along every order in turn: growth along another order crosses other frontiers.
-  void Flow(const Limits& limits, CutObjective objective, std::vector<std::pair<std::int64_t, std::vector<int>>> seeds) {
+  void Flow(const Limits& limits, CutObjective objective, std::vector<Seed> seeds) {
     const int n = graph_.size();
     const bool small = n <= kMaxBisectedUnits / 10;
     auto by_cost = [](const auto& a, const auto& b) { return a.first < b.first; };
@@ -145,7 +146,7 @@ class Portfolio {
           window.max_work[part] = std::max(graph_.max_work, static_cast<std::int64_t>(static_cast<double>(graph_.total_work) *
                                                                                       (1 + slack) * speeds_.flops[part] / flops));
         }
-        std::vector<std::pair<std::int64_t, std::vector<int>>> seeds;
+        std::vector<Seed> seeds;
         if (auto parts = CutOrder(graph_, orders_[0], window, CutObjective::kHops)) seeds.emplace_back(0, std::move(*parts));
         Flow(window, CutObjective::kHops, std::move(seeds));
       }

@@ -20,34 +20,41 @@
 namespace weir::partitioner {
 namespace {
 
-// Least cut over all assignments to k non-empty parts, data running upwards, work <= cap; max() where there is none.
-std::int64_t BruteForce(const OperatorGraph& graph, int k, std::int64_t cap, CutObjective objective) {
+// Every assignment to k non-empty parts with data running upwards.
+void ForEachPartition(const OperatorGraph& graph, int k, const std::function<void(const std::vector<int>&)>& visit) {
   const int n = static_cast<int>(graph.operators.size());
-  std::vector<int> part(n, 0);
-  std::vector<std::int64_t> work(k, 0);
-  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  std::vector<int> part(n, 0), size(k, 0);
   std::function<void(int)> place = [&](int i) {
     if (i == n) {
-      if (std::find(work.begin(), work.end(), 0) == work.end()) best = std::min(best, CutBytes(graph, part, objective));
+      if (std::find(size.begin(), size.end(), 0) == size.end()) visit(part);
       return;
     }
     int low = 0;
     for (int t : graph.operators[i].inputs) low = std::max(low, part[graph.tensors[t].producer]);
-    const std::int64_t own = graph.operators[i].forward_flop + graph.operators[i].backward_flop;
     for (int p = low; p < k; ++p) {
-      if (work[p] + own > cap) continue;
       part[i] = p;
-      work[p] += own;
+      ++size[p];
       place(i + 1);
-      work[p] -= own;
+      --size[p];
     }
   };
   place(0);
-  return best;
 }
 
 std::int64_t Work(const OperatorGraph& graph) {
   return graph.TotalForwardFlop() + graph.TotalBackwardFlop();
+}
+
+// Least cut over all assignments to k non-empty parts, data running upwards, work <= cap; max() where there is none.
+std::int64_t BruteForce(const OperatorGraph& graph, int k, std::int64_t cap, CutObjective objective) {
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  ForEachPartition(graph, k, [&](const std::vector<int>& part) {
+    std::vector<std::int64_t> work(k, 0);
+    for (std::size_t i = 0; i < part.size(); ++i)
+      work[part[i]] += graph.operators[i].forward_flop + graph.operators[i].backward_flop;
+    if (*std::max_element(work.begin(), work.end()) <= cap) best = std::min(best, CutBytes(graph, part, objective));
+  });
+  return best;
 }
 
 // The bound that CutIntoParts starts from.
@@ -106,27 +113,6 @@ TEST(PartitionTest, FlowAndOrderDpAreNeverBelowBruteForceAndOftenMeetIt) {
   }
   std::printf("%d of %d optimal, %d by order DP alone\n", optimal, cases, order_only);
   EXPECT_GT(optimal, cases * 3 / 4);
-}
-
-// Every assignment to k non-empty parts with data running upwards.
-void ForEachPartition(const OperatorGraph& graph, int k, const std::function<void(const std::vector<int>&)>& visit) {
-  const int n = static_cast<int>(graph.operators.size());
-  std::vector<int> part(n, 0), size(k, 0);
-  std::function<void(int)> place = [&](int i) {
-    if (i == n) {
-      if (std::find(size.begin(), size.end(), 0) == size.end()) visit(part);
-      return;
-    }
-    int low = 0;
-    for (int t : graph.operators[i].inputs) low = std::max(low, part[graph.tensors[t].producer]);
-    for (int p = low; p < k; ++p) {
-      part[i] = p;
-      ++size[p];
-      place(i + 1);
-      --size[p];
-    }
-  };
-  place(0);
 }
 
 TEST(PartitionTest, UnequalWorkersEqualBruteForce) {
