@@ -13,6 +13,7 @@
 #include "env/core/check.h"
 #include "env/core/error.h"
 #include "env/core/file.h"
+#include "worker/protocol/wire.pb.h"
 
 namespace weir::worker {
 namespace {
@@ -212,6 +213,11 @@ Dataset ReadDataset(const std::string& path, const std::string& labels_path, con
   if (format == "csv") return ReadCsv(path, shape, classes, scale);
   if (format == "idx") return ReadIdxPair(path, labels_path, shape, classes, scale);
   throw Invalid("{}: data format must be csv or idx, got '{}'", path, format);
+}
+
+Dataset ReadDataset(const std::string& path, const std::string& labels_path, const wire::DataSpec& spec) {
+  return ReadDataset(path, labels_path, spec.format(), {spec.sample_shape().begin(), spec.sample_shape().end()},
+                     spec.num_classes(), spec.scale());
 }
 
 std::int64_t HeldOutSamples(std::int64_t samples, double holdout) {

@@ -1,7 +1,11 @@
 // Training data as plain numbers: read and checked by the submitter, by the coordinator and by the executor with the same code.
-//   csv  rows of numbers separated by commas, the last column is the label; no header line
-//   idx  the MNIST format: one file of samples, one of labels
-// Both may be gzipped (told by content). Deterministic; thread-safe (no shared state).
+//   csv     rows of numbers separated by commas; the last column is the class, or the last `targets` columns are real targets; no
+//           header line
+//   idx     the MNIST format: one file of samples, one of labels
+//   cifar   records of `label_bytes` label bytes and 3072 pixels (3 x 32 x 32); files one after the other are one data set
+//   pt      tensors that torch.save wrote: {features_key: X, labels_key: Y} or (X, Y); read by LibTorch (libweir_torch.so)
+//   tokens  a file of token numbers; sample i is the window [i L, i L + L), its labels are the tokens one place later
+// csv, idx, cifar and tokens may be gzipped (told by content). Deterministic; thread-safe (no shared state).
 #ifndef WEIR_WORKER_PROTOCOL_DATASET_H_
 #define WEIR_WORKER_PROTOCOL_DATASET_H_
 
@@ -9,18 +13,28 @@
 #include <string>
 #include <vector>
 
+namespace weir::wire {
+class DataSpec;
+}
+
 namespace weir::worker {
 
 struct Dataset {
   std::int64_t samples = 0;
   std::vector<std::int64_t> sample_shape;  // of one sample, without the batch
-  std::vector<float> features;             // samples x product(sample_shape), row after row, already divided by the scale
-  std::vector<std::int64_t> labels;        // one a sample, in [0, classes)
+  // One of the two: samples x product(sample_shape), row after row.
+  std::vector<float> features;    // already divided by the scale
+  std::vector<std::int64_t> ids;  // whole numbers: token ids, fed as int64
+  // One of the two: samples x product(label_shape).
+  std::vector<std::int64_t> labels;       // classes in [0, num_classes)
+  std::vector<float> targets;             // real ones (loss mse)
+  std::vector<std::int64_t> label_shape;  // of one sample: [] for a class, [L] for a window of tokens, [n] for targets
 };
 
-// `format`: "csv" or "idx"; `labels_path` is read for idx only. An empty `shape` (idx only) means the shape in the file.
+// `labels_path` is read for idx only. An empty sample_shape means the shape in the file (idx, cifar, pt).
 // Throws Error(kInvalid) in one line that names file, line and what was expected and found:
 //   data.csv.gz:17: expected 65 columns (64 features and a label), found 64
+Dataset ReadDataset(const std::string& path, const std::string& labels_path, const wire::DataSpec& spec);
 Dataset ReadDataset(const std::string& path, const std::string& labels_path, const std::string& format,
                     const std::vector<std::int64_t>& shape, std::int64_t classes, double scale);
 

@@ -29,6 +29,8 @@ enum class MessageType : std::uint16_t {
   kStageDone = 14,
   kStageFailed = 15,
   kStageAck = 16,
+  kTakeCheckpoint = 17,
+  kStageCheckpoint = 18,
   kExecutorReady = 20,
   kRunStage = 21,
   kSubmitRequest = 30,
