@@ -38,7 +38,9 @@ void AddWorker(CLI::App& app) {
   struct Options {
     std::string config, coordinator, name, flops, emulate_flops, memory, bandwidth, latency, work_folder, bind_host;
     double corun_gain = -1, connect_timeout = 30;
+    std::string device;
     int max_residents = 0, threads = 0;
+    bool emulate_link = false;
   };
   static Options o;
   CLI::App* verb = app.add_subcommand("worker", "Train parts of jobs on this device");
@@ -47,6 +49,8 @@ void AddWorker(CLI::App& app) {
   verb->add_option("--name", o.name, "Unique in the cluster (default: the host's name)");
   verb->add_option("--flops", o.flops, "Sustained training speed, e.g. 250GFLOP/s");
   verb->add_option("--emulate-flops", o.emulate_flops, "Pretend to be a device of this speed: iterations are stretched to it");
+  verb->add_flag("--emulate-link", o.emulate_link, "Let activations and gradients travel at --bandwidth and --latency");
+  verb->add_option("--device", o.device, "cpu (default) or cuda:<index>");
   verb->add_option("--memory", o.memory, "For training, e.g. 4GiB (default: half of the machine's)");
   verb->add_option("--bandwidth", o.bandwidth, "Of the network, e.g. 1Gbit/s (default)");
   verb->add_option("--latency", o.latency, "Of the network, one way, e.g. 200us (default)");
@@ -69,6 +73,8 @@ void AddWorker(CLI::App& app) {
     Read(o.flops, Unit::kFlopPerSecond, "--flops", &options.flops);
     Read(o.emulate_flops, Unit::kFlopPerSecond, "--emulate-flops", &options.flops);
     if (!o.emulate_flops.empty()) options.emulate = true;
+    if (o.emulate_link) options.emulate_link = true;
+    if (!o.device.empty()) options.device = o.device;
     Read(o.memory, Unit::kBytes, "--memory", &options.memory_bytes);
     Read(o.bandwidth, Unit::kBytesPerSecond, "--bandwidth", &options.bandwidth);
     Read(o.latency, Unit::kSeconds, "--latency", &options.latency);
@@ -97,6 +103,10 @@ void AddExecutor(CLI::App& app) {
   verb->add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
   verb->add_option("--corun-gain", options.corun_gain);
   verb->add_option("--emulate-flops", options.emulated_flops);
+  verb->add_option("--emulate-bandwidth", options.emulated_bandwidth);
+  verb->add_option("--emulate-latency", options.emulated_latency);
+  verb->add_option("--device", options.device);
+  verb->add_option("--memory", options.memory_bytes);
   verb->callback([] {
     if (const int code = worker::RunExecutor(options); code != 0) throw VerbExit{static_cast<ExitCode>(code)};
   });

@@ -25,6 +25,7 @@ weir_find(zmq zmq.h zmq)
 weir_find(sodium sodium.h sodium)
 weir_find(sqlite sqlite3.h sqlite3)
 weir_find(zlib zlib.h z)
+weir_find(zstd zstd.h zstd)
 
 if(WEIR_TORCH)
   find_package(Torch REQUIRED)

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 PACKAGES=(libboost1.74-dev libboost-graph1.74-dev libyaml-cpp-dev libyaml-cpp0.7 libzmq3-dev libzmq5 libsodium23 libsodium-dev libpgm-5.3-0 libnorm1
           libgtest-dev libgmock-dev googletest libprotobuf-dev libprotobuf32 libprotobuf-lite32 protobuf-compiler libprotoc32 libcli11-dev libfmt-dev
-          libfmt9 nlohmann-json3-dev libsqlite3-dev libsqlite3-0 zlib1g-dev zlib1g libbenchmark-dev libbenchmark1debian)
+          libfmt9 nlohmann-json3-dev libsqlite3-dev libsqlite3-0 zlib1g-dev zlib1g libzstd-dev libzstd1 libbenchmark-dev libbenchmark1debian)
 
 fetch() {
   mkdir -p gpu-packages

@@ -1,6 +1,7 @@
 #include "partitioner/torchscript/operator_runner.h"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
@@ -11,6 +12,7 @@
 
 #include "env/core/check.h"
 #include "env/core/rng.h"
+#include "partitioner/torchscript/dropout.h"
 
 namespace weir::partitioner {
 namespace {
@@ -57,6 +59,42 @@ std::function<void(Stack&)> WrapInGraph(const Node* node, const std::vector<Valu
   }
   auto code = std::make_shared<torch::jit::Code>(graph, "operator");
   return [code](Stack& stack) { torch::jit::InterpreterState(*code).run(stack); };
+}
+
+// Dropout of elements or of whole channels: has a mask of our own (dropout.h). Other random operators draw from LibTorch's generator.
+bool HasOwnMask(const Node* node) {
+  return node->kind() == c10::Symbol::fromQualString("aten::dropout") ||
+         node->kind() == c10::Symbol::fromQualString("aten::dropout_") ||
+         node->kind() == c10::Symbol::fromQualString("aten::feature_dropout") ||
+         node->kind() == c10::Symbol::fromQualString("aten::feature_dropout_");
+}
+
+// Runs dropout(input, p, train) in place of LibTorch's: stack in, stack out.
+void Dropout(Stack& stack, std::uint64_t seed, bool in_place, bool channels) {
+  const bool train = stack[2].toBool();
+  const double p = stack[1].toDouble();
+  const at::Tensor input = stack[0].toTensor();
+  stack.clear();
+  if (!train || p == 0 || input.numel() == 0) {
+    stack.emplace_back(input);
+    return;
+  }
+  std::vector<std::int64_t> shape = input.sizes().vec();
+  if (channels) std::fill(shape.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(shape.size())), shape.end(), 1);
+  const at::Tensor mask = DropoutMask(shape, p, seed, input.device()).to(input.scalar_type());
+  stack.emplace_back(in_place ? at::Tensor(input).mul_(mask) : input * mask);
+}
+
+// Fixes what the default generator of every device that takes part draws next.
+void SeedGenerators(const Stack& stack, std::uint64_t seed) {
+  at::Generator cpu = at::globalContext().defaultGenerator(at::kCPU);
+  cpu.set_current_seed(seed);
+  for (const IValue& value : stack) {
+    if (!value.isTensor() || !value.toTensor().defined() || value.toTensor().device().is_cpu()) continue;
+    at::Generator generator = at::globalContext().defaultGenerator(value.toTensor().device());
+    generator.set_current_seed(seed);
+    return;
+  }
 }
 
 }  // namespace
@@ -148,6 +186,11 @@ OperatorRunner::OperatorRunner(const LoweredModel& model, int operator_index, Mo
       instruction.run = WrapInGraph(node, reads, mode);
     }
     instruction.random = mode == Mode::kTrain && DrawsRandomNumbers(node);
+    if (instruction.random && plain && HasOwnMask(node)) {
+      const std::string_view kind = node->kind().toUnqualString();
+      const bool in_place = kind.back() == '_', channels = kind.rfind("feature_", 0) == 0;
+      instruction.masked = [in_place, channels](Stack& stack, std::uint64_t s) { Dropout(stack, s, in_place, channels); };
+    }
     for (const Value* v : node->outputs()) {
       slot[v] = num_slots_;
       instruction.outputs.push_back(num_slots_++);
@@ -169,10 +212,11 @@ std::vector<at::Tensor> OperatorRunner::Run(const std::vector<at::Tensor>& input
   for (const Instruction& instruction : instructions_) {
     stack.clear();
     for (int s : instruction.inputs) stack.push_back(slots[s]);
-    if (instruction.random) {
+    if (instruction.masked) {
+      instruction.masked(stack, Mix64(seed, draw++));
+    } else if (instruction.random) {
       std::lock_guard lock(GeneratorMutex());
-      at::Generator generator = at::detail::getDefaultCPUGenerator();
-      generator.set_current_seed(Mix64(seed, draw++));
+      SeedGenerators(stack, Mix64(seed, draw++));
       instruction.run(stack);
     } else {
       instruction.run(stack);

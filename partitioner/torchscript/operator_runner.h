@@ -22,8 +22,8 @@ class OperatorRunner {
   OperatorRunner(const LoweredModel& model, int operator_index, Mode mode);
 
   // `inputs` as operator_graph.operators[i].inputs, `parameters` as .parameters; returns .outputs.
-  // `seed` fixes what random operators draw: equal seeds give equal masks wherever the operator runs. Thread-safe: random
-  // operators take a process-wide lock, because LibTorch's CPU generator is one per process.
+  // `seed` fixes what random operators draw: equal seeds give equal masks wherever the operator runs (dropout.h: on every device).
+  // Thread-safe: random operators other than dropout take a process-wide lock, because LibTorch's generator is one per device.
   std::vector<at::Tensor> Run(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& parameters,
                               std::uint64_t seed) const;
 
@@ -33,6 +33,7 @@ class OperatorRunner {
     std::vector<int> inputs;   // slots
     std::vector<int> outputs;  // slots
     bool random = false;
+    std::function<void(torch::jit::Stack&, std::uint64_t)> masked;  // dropout by our own mask; null otherwise
   };
   std::vector<c10::IValue> constants_;  // the first slots
   std::vector<Instruction> instructions_;

@@ -145,9 +145,16 @@ class Daemon {
           fmt::format("{}", options_.threads), std::string("--corun-gain"), fmt::format("{}", options_.corun_gain)}) {
       command.push_back(std::move(a));
     }
-    if (options_.emulate) {
-      command.push_back("--emulate-flops");
-      command.push_back(fmt::format("{}", options_.flops));
+    const auto add = [&](const char* flag, const std::string& value) {
+      command.push_back(flag);
+      command.push_back(value);
+    };
+    add("--device", options_.device);
+    add("--memory", fmt::format("{}", options_.memory_bytes));
+    if (options_.emulate) add("--emulate-flops", fmt::format("{}", options_.flops));
+    if (options_.emulate_link) {
+      add("--emulate-bandwidth", fmt::format("{}", options_.bandwidth));
+      add("--emulate-latency", fmt::format("{}", options_.latency));
     }
     executor_peer_.clear();
     bulk_address_.clear();
@@ -488,6 +495,8 @@ void ReadDaemonConfig(const std::string& path, DaemonOptions* options) {
   options->corun_gain = root.Double("corun_gain", options->corun_gain, 0, 10);
   options->max_residents = static_cast<int>(root.Int("max_residents", options->max_residents, 1, 64));
   options->emulate = root.Bool("emulate", options->emulate);
+  options->emulate_link = root.Bool("emulate_link", options->emulate_link);
+  options->device = root.String("device", options->device);
   options->threads = static_cast<int>(root.Int("threads", options->threads, 1, 1024));
   options->work_folder = root.String("work_folder", options->work_folder);
   options->bind_host = root.String("bind_host", options->bind_host);

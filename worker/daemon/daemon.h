@@ -20,8 +20,9 @@ struct DaemonOptions {
   double latency = 0.0002;
   double corun_gain = 0;
   int max_residents = 2;
-  bool emulate = false;  // the executor stretches every iteration to what a device of `flops` would take
-  std::string device = "cpu";
+  bool emulate = false;                 // the executor stretches every iteration to what a device of `flops` would take
+  bool emulate_link = false;            // activations and gradients travel at `bandwidth` and `latency`
+  std::string device = "cpu";           // or cuda:<index>
   int threads = 1;                      // of the executor
   std::string bind_host = "127.0.0.1";  // where the executor listens for other executors
   std::string work_folder;              // artifacts and results; empty: a temporary one, removed at the end
@@ -29,12 +30,13 @@ struct DaemonOptions {
   std::string version;
   int stop_fd = -1;  // readable: say Bye, end the executor, return
   // The executor's command line up to the control address; empty: this executable with the verb `executor`. The daemon appends
-  // --control ADDRESS --bind HOST --threads N --corun-gain G and, where `emulate`, --emulate-flops F.
+  // --control ADDRESS --bind HOST --threads N --corun-gain G --device D --memory BYTES and, where `emulate`, --emulate-flops F,
+  // where `emulate_link` --emulate-bandwidth B --emulate-latency S.
   std::vector<std::string> executor_command;
 };
 
 // Reads a worker's YAML file on top of `options`: name, coordinator, flops, memory, bandwidth, latency, corun_gain,
-// max_residents, emulate, threads, work_folder, bind_host. Throws Error(kInvalid) with file:line.
+// max_residents, emulate, emulate_link, device, threads, work_folder, bind_host. Throws Error(kInvalid) with file:line.
 void ReadDaemonConfig(const std::string& path, DaemonOptions* options);
 
 // Runs until stop_fd is readable. Throws Error: kInvalid for options, kUnreachable where nothing answers within connect_timeout,

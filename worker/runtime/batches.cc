@@ -19,8 +19,8 @@ constexpr std::uint64_t kSplitStream = 0x5911, kEpochStream = 0xe90c;
 
 }  // namespace
 
-Batches::Batches(const Dataset& data, std::int64_t batch, double holdout, std::uint64_t seed)
-    : data_(data), batch_(batch), seed_(seed) {
+Batches::Batches(const Dataset& data, std::int64_t batch, double holdout, std::uint64_t seed, bool pinned)
+    : data_(data), batch_(batch), seed_(seed), pinned_(pinned) {
   train_.resize(data.samples);
   std::iota(train_.begin(), train_.end(), 0);
   Shuffle(&train_, Rng(seed).Split(kSplitStream));
@@ -41,20 +41,29 @@ std::vector<std::int64_t> Batches::Rows(std::int64_t iteration, std::int64_t beg
   return {order_.begin() + first + begin, order_.begin() + first + end};
 }
 
-at::Tensor Batches::GatherFeatures(const std::vector<std::int64_t>& rows) const {
+template <typename T>
+at::Tensor Batches::Gather(const std::vector<T>& values, const std::vector<std::int64_t>& sample_shape,
+                           const std::vector<std::int64_t>& rows) const {
   std::vector<std::int64_t> shape = {static_cast<std::int64_t>(rows.size())};
-  shape.insert(shape.end(), data_.sample_shape.begin(), data_.sample_shape.end());
-  at::Tensor result = at::empty(shape);
-  const std::int64_t width = result.numel() / shape[0];
-  float* out = result.data_ptr<float>();
-  for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(data_.features.begin() + rows[i] * width, width, out + i * width);
+  std::int64_t width = 1;
+  for (std::int64_t d : sample_shape) {
+    shape.push_back(d);
+    width *= d;
+  }
+  at::Tensor result = at::empty(shape, at::TensorOptions(c10::CppTypeToScalarType<T>::value).pinned_memory(pinned_));
+  T* out = result.data_ptr<T>();
+  for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(values.begin() + rows[i] * width, width, out + i * width);
   return result;
 }
 
+at::Tensor Batches::GatherFeatures(const std::vector<std::int64_t>& rows) const {
+  if (!data_.ids.empty()) return Gather(data_.ids, data_.sample_shape, rows);
+  return Gather(data_.features, data_.sample_shape, rows);
+}
+
 at::Tensor Batches::GatherLabels(const std::vector<std::int64_t>& rows) const {
-  at::Tensor result = at::empty({static_cast<std::int64_t>(rows.size())}, at::kLong);
-  for (std::size_t i = 0; i < rows.size(); ++i) result.data_ptr<std::int64_t>()[i] = data_.labels[rows[i]];
-  return result;
+  if (!data_.targets.empty()) return Gather(data_.targets, data_.label_shape, rows);
+  return Gather(data_.labels, data_.label_shape, rows);
 }
 
 at::Tensor Batches::Features(std::int64_t iteration, std::int64_t begin, std::int64_t end) {

@@ -20,10 +20,14 @@
 #include "env/core/error.h"
 #include "env/core/file.h"
 #include "env/core/log.h"
+#include "env/core/units.h"
 #include "worker/protocol/dataset.h"
 #include "worker/protocol/frame.h"
 #include "worker/protocol/wire.pb.h"
 #include "worker/runtime/bulk_exchange.h"
+#include "worker/runtime/device_memory.h"
+#include "worker/runtime/model_device.h"
+#include "worker/runtime/snapshot.h"
 #include "worker/runtime/stage_trainer.h"
 
 namespace weir::worker {
@@ -34,7 +38,11 @@ using Key = std::tuple<std::int64_t, int, int>;  // job, attempt, stage
 
 class Executor {
  public:
-  explicit Executor(const ExecutorOptions& options) : options_(options), bulk_(options.bind_host) {
+  explicit Executor(const ExecutorOptions& options)
+      : options_(options),
+        device_(DeviceOf(options.device)),
+        bulk_({options.bind_host, !device_.is_cpu(), options.emulated_bandwidth, options.emulated_latency}) {
+    PrepareDevice(device_, options.memory_bytes);
     notify_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     WEIR_CHECK_GE(notify_, 0);
     control_ = zmq_socket(bulk_.context(), ZMQ_DEALER);
@@ -47,7 +55,12 @@ class Executor {
   }
 
   ~Executor() {
-    for (auto& [key, stage] : stages_) bulk_.Close(std::get<0>(key), std::get<1>(key), "executor ends");
+    std::vector<Key> keys;
+    {
+      std::lock_guard lock(mutex_);
+      for (auto& [key, stage] : stages_) keys.push_back(key);
+    }
+    for (const Key& key : keys) bulk_.Close(std::get<0>(key), std::get<1>(key), "executor ends");
     for (auto& [key, stage] : stages_) stage.thread.join();
     zmq_close(control_);
     ::close(notify_);
@@ -73,6 +86,8 @@ class Executor {
   struct RunningStage {
     std::thread thread;
     bool finished = false;
+    double memory_bytes = 0;  // planned
+    CheckpointWish wish;      // of the coordinator, for the next iteration
   };
 
   void Send(const std::string& frame) { zmq_send(control_, frame.data(), frame.size(), 0); }
@@ -123,6 +138,17 @@ class Executor {
       wire::Stop stop;
       if (stop.ParseFromString(frame->body)) bulk_.Close(stop.key().job(), stop.key().attempt(), stop.reason());
     }
+    if (frame->type == MessageType::kTakeCheckpoint) {
+      wire::TakeCheckpoint take;
+      if (take.ParseFromString(frame->body)) {
+        std::lock_guard lock(mutex_);
+        const auto found = stages_.find({take.key().job(), take.key().attempt(), take.key().stage()});
+        if (found != stages_.end()) {
+          found->second.wish.take = true;
+          found->second.wish.stop |= take.stop();
+        }
+      }
+    }
     if (frame->type == MessageType::kRunStage) {
       auto run = std::make_shared<wire::RunStage>();
       if (run->ParseFromString(frame->body)) Start(std::move(run));
@@ -135,6 +161,19 @@ class Executor {
     const Key key{k.job(), k.attempt(), k.stage()};
     std::lock_guard lock(mutex_);
     if (stages_.count(key)) return;  // a repeated message
+    const double wanted = run->assign().memory_bytes();
+    double taken = 0;
+    for (const auto& [other, stage] : stages_) taken += stage.finished ? 0 : stage.memory_bytes;
+    if (options_.memory_bytes > 0 && taken + wanted > options_.memory_bytes) {
+      wire::StageFailed failed;
+      *failed.mutable_key() = k;
+      failed.set_infrastructure(true);
+      failed.set_error(fmt::format("needs {}, but {} of {} are taken", FormatBytes(wanted), FormatBytes(taken),
+                                   FormatBytes(options_.memory_bytes)));
+      Send(Encode(MessageType::kStageFailed, failed));
+      return;
+    }
+    stages_[key].memory_bytes = wanted;
     stages_[key].thread = std::thread([this, key, run] {
       RunStage(*run);
       std::lock_guard inner(mutex_);
@@ -151,6 +190,20 @@ class Executor {
       if (!stage.finished) jobs.insert(std::get<0>(key));
     }
     return std::max<int>(1, static_cast<int>(jobs.size()));
+  }
+
+  // Whether the stage takes a checkpoint at the end of its next iteration: asked for, or due.
+  CheckpointWish Wish(const wire::StageKey& key, double every, Clock::time_point* last) {
+    CheckpointWish wish;
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = stages_.find({key.job(), key.attempt(), key.stage()});
+      if (found != stages_.end()) std::swap(wish, found->second.wish);
+    }
+    const auto now = Clock::now();
+    wish.take |= every > 0 && std::chrono::duration<double>(now - *last).count() >= every;
+    if (wish.take) *last = now;
+    return wish;
   }
 
   // Stretches what took `seconds` to the time that the emulated device would need with its present residents.
@@ -175,31 +228,47 @@ class Executor {
     };
     try {
       BulkExchange exchange(&bulk_, key.job(), key.attempt(), key.stage(), {assign.peers().begin(), assign.peers().end()});
-      const auto& spec = assign.train().data();
-      const Dataset data =
-          ReadDataset(run.data_path(), run.labels_path(), spec.format(), {spec.sample_shape().begin(), spec.sample_shape().end()},
-                      spec.num_classes(), spec.scale());
+      const Dataset data = ReadDataset(run.data_path(), run.labels_path(), assign.train().data());
       const std::string model = ReadFile(run.model_path());
       TrainerHooks hooks;
       hooks.check = [&] { exchange.mailbox().Check(); };
       hooks.pace = [&](double flop, double seconds) { Pace(flop, seconds); };
       auto last_report = Clock::now();
-      std::int64_t last_iteration = 0;
-      hooks.progress = [&](std::int64_t iteration, std::int64_t total, double loss) {
+      auto last_checkpoint = last_report;
+      std::int64_t last_iteration = assign.resume().iteration(), last_epoch = 0;
+      hooks.wish = [&] { return Wish(key, assign.checkpoint_every_seconds(), &last_checkpoint); };
+      hooks.checkpoint = [&](std::int64_t iteration, const std::string& file, bool stopped, double seconds) {
+        wire::StageCheckpoint checkpoint;
+        *checkpoint.mutable_key() = key;
+        checkpoint.set_iteration(iteration);
+        checkpoint.set_path(run.checkpoint_prefix() + std::to_string(iteration));
+        checkpoint.set_bytes(static_cast<double>(file.size()));
+        checkpoint.set_stopped(stopped);
+        checkpoint.set_seconds(seconds);
+        WriteFileAtomically(checkpoint.path(), file);
+        Post(Encode(MessageType::kStageCheckpoint, checkpoint));
+      };
+      hooks.progress = [&](const TrainerProgress& p) {
         const auto now = Clock::now();
         const double elapsed = std::chrono::duration<double>(now - last_report).count();
-        if (elapsed < 0.2 && iteration < total) return;
+        if (elapsed < 0.2 && p.iteration < p.total && p.epoch == last_epoch) return;
         wire::Progress progress;
         *progress.mutable_key() = key;
-        progress.set_iteration(iteration);
-        progress.set_iterations_total(total);
-        progress.set_loss(loss);
-        progress.set_iteration_seconds(elapsed / static_cast<double>(std::max<std::int64_t>(1, iteration - last_iteration)));
+        progress.set_iteration(p.iteration);
+        progress.set_iterations_total(p.total);
+        progress.set_loss(p.loss);
+        progress.set_iteration_seconds(elapsed / static_cast<double>(std::max<std::int64_t>(1, p.iteration - last_iteration)));
+        progress.set_epoch(p.epoch);
+        progress.set_eval_loss(p.eval_loss);
+        progress.set_eval_accuracy(p.eval_accuracy);
         Post(Encode(MessageType::kProgress, progress));
         last_report = now;
-        last_iteration = iteration;
+        last_iteration = p.iteration;
+        last_epoch = p.epoch;
       };
-      TrainerResult result = TrainStage(assign, model, data, &exchange, hooks);
+      TrainerResult result =
+          TrainStage(assign, model, data, &exchange, hooks, {device_, {run.resume_paths().begin(), run.resume_paths().end()}});
+      if (result.stopped) return;
       wire::StageDone done;
       *done.mutable_key() = key;
       done.set_final_loss(result.final_loss);
@@ -208,6 +277,10 @@ class Executor {
       }
       done.set_accuracy(result.accuracy);
       done.set_held_out_samples(result.held_out_samples);
+      done.set_eval_loss(result.eval_loss);
+      for (double v : result.epoch_losses) done.add_epoch_losses(v);
+      for (double v : result.epoch_accuracies) done.add_epoch_accuracies(v);
+      done.set_peak_device_bytes(PeakDeviceBytes(device_));
       done.set_compute_seconds(result.compute_seconds);
       rusage usage{};
       getrusage(RUSAGE_SELF, &usage);
@@ -217,6 +290,15 @@ class Executor {
         done.set_result_path(run.result_path());
       }
       Post(Encode(MessageType::kStageDone, done));
+    } catch (const DamagedSnapshot& e) {
+      wire::StageFailed failed;
+      *failed.mutable_key() = key;
+      failed.set_infrastructure(true);
+      failed.set_error("checkpoint: " + e.reason);
+      for (int i = 0; i < run.resume_paths_size() && i < assign.resume().artifacts_size(); ++i) {
+        if (run.resume_paths(i) == e.path) failed.set_damaged_artifact(assign.resume().artifacts(i));
+      }
+      Post(Encode(MessageType::kStageFailed, failed));
     } catch (const Aborted&) {
       // Stopped from outside: whoever stopped it knows.
     } catch (const Error& e) {
@@ -229,6 +311,7 @@ class Executor {
   }
 
   const ExecutorOptions options_;
+  const at::Device device_;
   BulkSocket bulk_;
   void* control_ = nullptr;
   int notify_ = -1;

@@ -14,12 +14,19 @@ struct ExecutorOptions {
   // stretched to the time that a device of this speed would take: iteration FLOP * residents / (flops * g(residents)).
   double emulated_flops = 0;
   double corun_gain = 0;
+  // Emulated network interface: bytes/s and seconds; 0: the machine's own.
+  double emulated_bandwidth = 0, emulated_latency = 0;
+  std::string device = "cpu";  // or cuda:<index>
+  // What the stages may take together, by their plans: a stage that doesn't fit beside the others is refused. 0: no limit. On an
+  // accelerator also the most that LibTorch allocates there.
+  double memory_bytes = 0;
   int threads = 1;  // LibTorch's
 };
 
 // Conversation on the control socket (frames of worker/protocol/frame.h):
 //   executor: ExecutorReady once its bulk socket listens
-//   daemon:   RunStage, Stop                    executor: Progress, StageDone (with result_path), StageFailed
+//   daemon:   RunStage, TakeCheckpoint, Stop    executor: Progress, StageCheckpoint (with path), StageDone (with result_path),
+//                                                         StageFailed
 // Runs until the daemon's process is gone (it is a child: PR_SET_PDEATHSIG) or it is sent Bye. Returns the exit code.
 // Lives in libweir_torch.so as `extern "C" int weir_torch_run_executor(const weir::worker::ExecutorOptions*)`.
 int RunExecutor(const ExecutorOptions& options);  // loads the library and calls it

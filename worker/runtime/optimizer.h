@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "worker/runtime/snapshot.h"
+
 namespace torch::optim {
 class Optimizer;
 }
@@ -19,6 +21,15 @@ namespace weir::worker {
 
 // sgd (momentum, weight decay), adam, adamw, as LibTorch's torch::optim has them.
 std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const wire::Optimizer& spec, std::vector<at::Tensor> weights);
+
+void SetLearningRate(torch::optim::Optimizer* optimizer, double learning_rate);
+
+// What the optimiser remembers of one of its weights: into `state`, and back (absent states are left as they are after the first
+// step of a fresh optimiser, i.e. none).
+void SaveState(torch::optim::Optimizer* optimizer, const wire::Optimizer& spec, const at::Tensor& weight,
+               Snapshot::WeightState* state);
+void LoadState(torch::optim::Optimizer* optimizer, const wire::Optimizer& spec, const at::Tensor& weight,
+               const Snapshot::WeightState& state);
 
 }  // namespace weir::worker
 

@@ -12,6 +12,7 @@
 #include "env/core/file.h"
 #include "partitioner/torchscript/operator_runner.h"
 #include "worker/runtime/load_model.h"
+#include "worker/runtime/model_device.h"
 #include "worker/runtime/stage.h"
 
 namespace weir::worker {
@@ -56,41 +57,12 @@ void MeasureDevice(const at::Device& device, int runs, partitioner::TimeTable* t
                           kTimes;
 }
 
-at::Device DeviceOf(const std::string& name) {
-  try {
-    const at::Device device(name);
-    if (device.is_cpu()) return device;
-    if (device.is_cuda() && torch::cuda::is_available() &&
-        std::max<int>(device.index(), 0) < static_cast<int>(torch::cuda::device_count()))
-      return at::Device(at::kCUDA, std::max<at::DeviceIndex>(device.index(), 0));
-  } catch (const c10::Error&) {
-  }
-  throw Invalid("device '{}' isn't here, expected cpu{}", name,
-                torch::cuda::is_available() ? fmt::format(" or cuda:0 to cuda:{}", torch::cuda::device_count() - 1) : "");
-}
-
-// Constants of the graph (masks, tables) to where the operators run.
-void MoveConstants(torch::jit::Block* block, const at::Device& device) {
-  for (torch::jit::Node* node : block->nodes()) {
-    for (torch::jit::Block* inner : node->blocks()) MoveConstants(inner, device);
-    if (node->kind() != torch::jit::prim::Constant || !node->hasAttribute(torch::jit::attr::value)) continue;
-    if (node->kindOf(torch::jit::attr::value) != torch::jit::AttributeKind::t) continue;
-    node->t_(torch::jit::attr::value, node->t(torch::jit::attr::value).to(device));
-  }
-}
-
-}  // namespace
-}  // namespace weir::worker
-
-namespace weir::worker {
-namespace {
-
 ModelProfile* Measure(const ProfileRequest& request) {
   const at::Device device = DeviceOf(request.device);
   if (request.threads > 0) at::set_num_threads(request.threads);
   const partitioner::LoweredModel model =
       LoadLoweredModel(ReadFile(request.path), request.path, request.batch, request.sample_shape);
-  MoveConstants(model.graph->block(), device);
+  MoveConstants(model, device);
   const auto& graph = model.operator_graph;
   auto profile = std::make_unique<ModelProfile>();
   profile->graph = graph;

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 
+#include "env/core/error.h"
 #include "env/core/file.h"
 #include "partitioner/cut/partition.h"
 #include "partitioner/torchscript/lowering.h"
@@ -16,6 +19,7 @@
 #include "worker/protocol/dataset.h"
 #include "worker/runtime/batches.h"
 #include "worker/runtime/load_model.h"
+#include "worker/runtime/snapshot.h"
 #include "worker/runtime/stage_trainer.h"
 
 namespace weir::worker {
@@ -26,6 +30,26 @@ const std::string kRoot = WEIR_SOURCE_DIR;
 const Dataset& Digits() {
   static const Dataset data = ReadDataset(kRoot + "/data/digits8x8/digits.csv.gz", "", "csv", {1, 8, 8}, 10, 16);
   return data;
+}
+
+// Windows of 64 characters of a text, as a data set of tokens.
+const Dataset& Text() {
+  static const Dataset data = [] {
+    const std::string text = ReadFile(kRoot + "/data/text/us-constitution.txt");
+    Dataset d;
+    d.sample_shape = d.label_shape = {64};
+    d.samples = 96;
+    for (std::int64_t i = 0; i < 64 * d.samples; ++i) {
+      d.ids.push_back(static_cast<unsigned char>(text[i]) & 127);
+      d.labels.push_back(static_cast<unsigned char>(text[i + 1]) & 127);
+    }
+    return d;
+  }();
+  return data;
+}
+
+const Dataset& DataOf(const std::string& file) {
+  return file.rfind("transformer", 0) == 0 ? Text() : Digits();
 }
 
 wire::Assign Plan(const std::string& file, int micro_batches, const std::string& optimizer) {
@@ -49,13 +73,52 @@ wire::Assign Plan(const std::string& file, int micro_batches, const std::string&
   train->mutable_optimizer()->set_epsilon(1e-8);
   train->mutable_data()->set_num_classes(10);
   train->mutable_data()->set_holdout(0.2);
+  if (file.rfind("transformer", 0) == 0) {
+    train->set_batch(16);
+    train->set_loss("token_cross_entropy");
+    train->mutable_data()->set_num_classes(128);
+  }
   return assign;
 }
 
-TrainerResult RunParts(wire::Assign assign, const std::string& content, int parts) {
-  if (parts == 1) return TrainStage(assign, content, Digits(), nullptr, {});
+// Where a run is to stop with a checkpoint, and where it goes on: files by stage.
+struct Migration {
+  std::int64_t stop_after = 0;
+  std::vector<std::string> files;
+  std::int64_t iteration = 0;  // that the files are of
+};
+
+TrainerResult RunParts(wire::Assign assign, const std::string& content, int parts, Migration* stop = nullptr,
+                       const Migration* resume = nullptr) {
+  const Dataset& data = DataOf(assign.model_name());
+  TrainerSetup setup;
+  if (resume) {
+    assign.mutable_resume()->set_iteration(resume->iteration);
+    for (std::size_t i = 0; i < resume->files.size(); ++i) {
+      setup.resume_paths.push_back(::testing::TempDir() + "resume" + std::to_string(i));
+      WriteFileAtomically(setup.resume_paths.back(), resume->files[i]);
+    }
+  }
+  std::mutex mutex;
+  const auto hooks_of = [&](int stage) {
+    TrainerHooks hooks;
+    if (!stop) return hooks;
+    auto asked = std::make_shared<std::int64_t>(0);
+    hooks.wish = [asked, stop] {
+      const bool now = ++*asked == stop->stop_after;
+      return CheckpointWish{now, now};
+    };
+    hooks.checkpoint = [&mutex, stop, stage, parts](std::int64_t iteration, std::string file, bool, double) {
+      std::lock_guard lock(mutex);
+      stop->files.resize(parts);
+      stop->files[stage] = std::move(file);
+      stop->iteration = iteration;
+    };
+    return hooks;
+  };
+  if (parts == 1) return TrainStage(assign, content, data, nullptr, hooks_of(0), setup);
   const auto model =
-      LoadLoweredModel(content, assign.model_name(), assign.train().batch() / assign.train().micro_batches(), {1, 8, 8});
+      LoadLoweredModel(content, assign.model_name(), assign.train().batch() / assign.train().micro_batches(), data.sample_shape);
   partitioner::CutOptions options;
   options.num_parts = parts;
   options.balance_slack = 0.5;
@@ -73,8 +136,8 @@ TrainerResult RunParts(wire::Assign assign, const std::string& content, int part
       wire::Assign own = assign;
       own.mutable_key()->set_stage(p);
       testing::ThreadExchange exchange(&boxes, p);
-      TrainerResult r = TrainStage(own, content, Digits(), &exchange, {});
-      if (!r.torchscript.empty()) result = std::move(r);
+      TrainerResult r = TrainStage(own, content, data, &exchange, hooks_of(p), setup);
+      if (!r.torchscript.empty() || !r.losses.empty()) result = std::move(r);
     });
   }
   for (auto& t : threads) t.join();
@@ -117,12 +180,137 @@ INSTANTIATE_TEST_SUITE_P(Models, PartsEqualWhole,
                                            Case{"resnet_tiny.onnx", 2, "sgd"}, Case{"attention.onnx", 2, "adam"},
                                            Case{"cnn.onnx", 4, "sgd"}, Case{"lstm.onnx", 2, "adam"},
                                            Case{"lstm_ts.pt", 2, "adam"}, Case{"unet.onnx", 2, "sgd"},
-                                           Case{"unet_ts.pt", 1, "adam"}),
+                                           Case{"unet_ts.pt", 1, "adam"}, Case{"transformer.onnx", 2, "adamw"},
+                                           Case{"transformer_ts.pt", 4, "sgd"}),
                          [](const auto& info) {
                            std::string name = info.param.file;
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
                            return name + "_in_" + std::to_string(info.param.micro_batches) + "_" + info.param.optimizer;
                          });
+
+class Migrating : public ::testing::TestWithParam<Case> {};
+
+// Twenty iterations in one piece, and seven of them in two parts, a checkpoint, and the rest in three.
+TEST_P(Migrating, ToAnotherPartitionChangesNoBit) {
+  at::set_num_threads(1);
+  const Case& c = GetParam();
+  const std::string content = ReadFile(kRoot + "/models/" + c.file);
+  wire::Assign assign = Plan(c.file, c.micro_batches, c.optimizer);
+  assign.mutable_train()->set_iterations(20);
+  assign.mutable_train()->mutable_optimizer()->set_clip_norm(0.5);
+  assign.mutable_train()->mutable_optimizer()->mutable_schedule()->set_kind("cosine");
+  assign.mutable_train()->mutable_optimizer()->mutable_schedule()->set_warmup(3);
+  const TrainerResult whole = RunParts(assign, content, 1);
+  ASSERT_EQ(whole.losses.size(), 20u);
+  Migration half;
+  half.stop_after = 7;
+  const TrainerResult first = RunParts(assign, content, 2, &half);
+  EXPECT_TRUE(first.stopped);
+  ASSERT_EQ(first.losses.size(), 7u);
+  ASSERT_EQ(half.iteration, 7);
+  ASSERT_EQ(half.files.size(), 2u);
+  const TrainerResult rest = RunParts(assign, content, 3, nullptr, &half);
+  ASSERT_EQ(rest.losses.size(), 13u);
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(first.losses[i], whole.losses[i]) << "iteration " << i;
+  for (int i = 0; i < 13; ++i) EXPECT_EQ(rest.losses[i], whole.losses[7 + i]) << "iteration " << 7 + i;
+  for (std::size_t w = 0; w < whole.weights.size(); ++w) EXPECT_TRUE(torch::equal(rest.weights[w], whole.weights[w])) << w;
+  EXPECT_EQ(rest.accuracy, whole.accuracy);
+  EXPECT_EQ(rest.final_loss, whole.final_loss);
+  EXPECT_EQ(rest.epoch_losses, whole.epoch_losses);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Migrating,
+                         ::testing::Values(Case{"resnet_tiny_ts.pt", 2, "sgd"}, Case{"attention.onnx", 4, "adam"},
+                                           Case{"transformer.onnx", 2, "adamw"}),
+                         [](const auto& info) {
+                           std::string name = info.param.file;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+TEST(StageTrainerTest, OrderOfThePipelineChangesNoBit) {
+  at::set_num_threads(1);
+  const std::string content = ReadFile(kRoot + "/models/resnet_tiny_ts.pt");
+  wire::Assign assign = Plan("resnet_tiny_ts.pt", 8, "sgd");
+  const TrainerResult ours = RunParts(assign, content, 3);
+  assign.mutable_train()->set_pipeline("gpipe");
+  ExpectSameBits(RunParts(assign, content, 3), ours);
+}
+
+TEST(StageTrainerTest, NarrowWireAndMixedPrecisionStayClose) {
+  at::set_num_threads(1);
+  const std::string content = ReadFile(kRoot + "/models/resnet_tiny_ts.pt");
+  wire::Assign assign = Plan("resnet_tiny_ts.pt", 2, "sgd");
+  const TrainerResult exact = RunParts(assign, content, 2);
+  for (const char* type : {"bf16", "fp16"}) {
+    assign.mutable_train()->set_wire(type);
+    const TrainerResult narrow = RunParts(assign, content, 2);
+    EXPECT_NE(narrow.losses.back(), exact.losses.back()) << type;  // something did change
+    for (std::size_t i = 0; i < exact.losses.size(); ++i) EXPECT_NEAR(narrow.losses[i], exact.losses[i], 0.05) << type << i;
+  }
+  assign.mutable_train()->clear_wire();
+  assign.mutable_train()->set_precision("bf16");
+  const TrainerResult mixed = RunParts(assign, content, 2);
+  EXPECT_NE(mixed.losses.back(), exact.losses.back());
+  for (std::size_t i = 0; i < exact.losses.size(); ++i) EXPECT_NEAR(mixed.losses[i], exact.losses[i], 0.1) << i;
+}
+
+TEST(StageTrainerTest, RefusesWhatItDoesNotKnowAndSaysWhereALossIsLost) {
+  const std::string content = ReadFile(kRoot + "/models/resnet_tiny_ts.pt");
+  const auto message = [&](const std::function<void(wire::TrainSpec*)>& change) {
+    wire::Assign assign = Plan("resnet_tiny_ts.pt", 2, "sgd");
+    change(assign.mutable_train());
+    try {
+      TrainStage(assign, content, Digits(), nullptr, {});
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_NE(message([](auto* t) { t->set_loss("hinge"); }).find("cross_entropy, token_cross_entropy or mse, got 'hinge'"),
+            std::string::npos);
+  EXPECT_NE(message([](auto* t) { t->set_pipeline("zigzag"); }).find("1f1b or gpipe"), std::string::npos);
+  EXPECT_NE(message([](auto* t) { t->set_precision("fp8"); }).find("fp32, bf16 or fp16"), std::string::npos);
+  EXPECT_NE(message([](auto* t) { t->set_loss("token_cross_entropy"); }).find("a label for each token"), std::string::npos);
+  EXPECT_NE(message([](auto* t) { t->mutable_optimizer()->set_learning_rate(1e30); }).find(" at iteration "), std::string::npos);
+}
+
+// A checkpoint cut off or changed anywhere is found out; the bytes of another model or iteration are too.
+TEST(StageTrainerTest, DamagedCheckpointsAreFoundOut) {
+  Snapshot snapshot;
+  snapshot.header.set_fingerprint("f");
+  snapshot.header.set_iteration(3);
+  snapshot.header.set_has_history(true);
+  snapshot.header.add_losses(0.25);
+  auto& weight = snapshot.weights[4];
+  weight.name = "w";
+  weight.value = torch::randn({50, 3});
+  weight.optimizer["exp_avg"] = torch::randn({50, 3});
+  weight.optimizer["exp_avg_sq"] = torch::randn({50, 3});
+  weight.step = 3;
+  const std::string good = EncodeSnapshot(snapshot), path = ::testing::TempDir() + "snapshot";
+  const auto read = [&](const std::string& bytes, const std::string& fingerprint, std::int64_t iteration) {
+    WriteFileAtomically(path, bytes);
+    Snapshot back;
+    try {
+      ReadSnapshot(path, fingerprint, iteration, &back);
+    } catch (const DamagedSnapshot&) {
+      return false;
+    }
+    return torch::equal(back.weights.at(4).value, weight.value) && back.weights.at(4).step == 3 &&
+           torch::equal(back.weights.at(4).optimizer.at("exp_avg_sq"), weight.optimizer["exp_avg_sq"]) &&
+           back.header.losses(0) == 0.25;
+  };
+  EXPECT_TRUE(read(good, "f", 3));
+  EXPECT_FALSE(read(good, "g", 3));
+  EXPECT_FALSE(read(good, "f", 4));
+  for (std::size_t i = 0; i < good.size(); i += 7) {
+    EXPECT_FALSE(read(good.substr(0, i), "f", 3)) << "cut at " << i;
+    std::string flipped = good;
+    flipped[i] = static_cast<char>(flipped[i] ^ 0x10);
+    EXPECT_FALSE(read(flipped, "f", 3)) << "changed at " << i;
+  }
+}
 
 // The loop that any LibTorch user would write, on a scripted module; compares losses and trained weights with ours.
 void ExpectEqualsPlainLoop(torch::jit::Module module, const TrainerResult& ours, bool dotted_names) {
