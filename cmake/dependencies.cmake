@@ -29,6 +29,13 @@ weir_find(zstd zstd.h zstd)
 
 if(WEIR_TORCH)
   find_package(Torch REQUIRED)
+  # With CUDA where LibTorch is built with it (Debian's isn't).
+  set(WEIR_TORCH_CUDA OFF)
+  if(TORCH_CUDA_LIBRARIES)
+    set(WEIR_TORCH_CUDA ON)
+    set(WEIR_CUDA_ARCHITECTURES 90 CACHE STRING "Compute capabilities of the kernels")
+    enable_language(CUDA)
+  endif()
   # Torch's headers are system headers here, so that -Werror holds for our code alone.
   add_library(weir_libtorch INTERFACE)
   # LibTorch's Python package brings fmt and protobuf headers of its own, of other versions: the ones that we link come first.

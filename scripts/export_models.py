@@ -196,6 +196,30 @@ class CausalBlock(nn.Module):
         return x + self.shrink(self.gelu(self.expand(self.norm2(x))))
 
 
+class ResNet18(nn.Module):
+    """ResNet-18 (He et al., CVPR'16) for 28x28 grey digits. Its weights are left out (constants that take no room): init: kaiming."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(1, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+        widths = [64, 128, 256, 512]
+        blocks = []
+        for i, width in enumerate(widths):
+            blocks += [Residual(widths[max(0, i - 1)], width, 1 if i == 0 else 2), Residual(width, width, 1)]
+        self.blocks = nn.Sequential(*blocks)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.head = nn.Linear(512, CLASSES)
+
+    def forward(self, x):
+        return self.head(torch.flatten(self.pool(self.blocks(self.stem(x))), 1))
+
+
+def without_weights(model):
+    for p in model.parameters():
+        p.data = torch.full((1,), 0.01).expand(p.shape)
+    return model
+
+
 def export_onnx(model, path):
     example = torch.zeros([2] + INPUT)
     if isinstance(model, TextTransformer):
@@ -207,6 +231,8 @@ def export_onnx(model, path):
 
 def export_torchscript(model, path):
     shape = '{"input": [64]}' if isinstance(model, TextTransformer) else '{"input": [1, 8, 8]}'
+    if isinstance(model, ResNet18):
+        shape, model = '{"input": [1, 28, 28]}', without_weights(model)
     torch.jit.save(torch.jit.script(model), path + ".full", _extra_files={"weir.json": shape})
     # Without the source positions (paths of the machine that exported) and with fixed dates.
     with zipfile.ZipFile(path + ".full") as source, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as target:
@@ -236,6 +262,7 @@ def main():
         ("attention_ts.pt", Attention),
         ("wide_cnn_ts.pt", lambda: Cnn(32, 128, 256, 256)),
     ]
+    models += [("resnet18_ts.pt", ResNet18, 1200)]
     # One seed for both forms: their weights are equal, which the tests rely on.
     for seed, (name, build) in enumerate([("lstm", Rows), ("unet", UNet), ("transformer", TextTransformer)]):
         models += [(name + ".onnx", build, 1100 + seed), (name + "_ts.pt", build, 1100 + seed)]

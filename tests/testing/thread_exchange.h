@@ -3,6 +3,7 @@
 #define WEIR_TESTS_TESTING_THREAD_EXCHANGE_H_
 
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,8 @@ class ThreadExchange : public worker::Exchange {
   using Boxes = std::vector<std::unique_ptr<worker::Mailbox>>;
   ThreadExchange(Boxes* boxes, int stage) : boxes_(boxes), stage_(stage) {}
   void Send(worker::TensorMessage message) override {
+    while (message.produced && !message.produced->query()) std::this_thread::yield();
+    message.produced = nullptr;
     for (at::Tensor& t : message.tensors) {
       if (!t.defined()) continue;
       const bool gradient = t.requires_grad();
