@@ -8,6 +8,7 @@
 #include "cli/submit_job.h"
 #include "cli/verbs.h"
 #include "coordinator/planning.h"
+#include "env/core/file.h"
 #include "env/core/units.h"
 #include "partitioner/front_end.h"
 #include "worker/protocol/dataset.h"
@@ -35,8 +36,35 @@ wire::SubmitRequest ToRequest(const worker::JobFile& job) {
   request.set_memory_bytes(job.memory_bytes);
   request.set_retry_infra(job.retry_infra);
   request.set_lost_after_seconds(job.lost_after_seconds);
+  request.set_retry_job(job.retry_job);
+  request.set_checkpoint_every_seconds(job.checkpoint_every_seconds);
+  request.set_checkpoint_keep(job.checkpoint_keep);
+  request.set_checkpoint_peers(job.checkpoint_peers);
+  request.set_gpus(job.gpus);
+  request.set_min_link(job.min_link);
+  request.set_arch(job.arch);
   return request;
 }
+
+// Several data files as one temporary file; removed at the end.
+class JoinedFile {
+ public:
+  explicit JoinedFile(const worker::JobFile& job) {
+    if (job.data_parts.empty()) return;
+    path_ = (std::filesystem::temp_directory_path() / ("weir-data-" + RandomId())).string();
+    WriteFileAtomically(path_, worker::JoinedData(job));
+  }
+  ~JoinedFile() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove(path_, ignored);
+  }
+  JoinedFile(const JoinedFile&) = delete;
+  JoinedFile& operator=(const JoinedFile&) = delete;
+  const std::string& path() const { return path_; }  // empty where there is one file
+
+ private:
+  std::string path_;
+};
 
 void CheckFormat(const worker::JobFile& job) {
   const bool torchscript = partitioner::FormatOfFile(job.model_path) == partitioner::ModelFormat::kTorchScript;
@@ -51,7 +79,7 @@ void CheckFormat(const worker::JobFile& job) {
 std::optional<coordinator::JobPlan> CheckLocally(const worker::JobFile& job, const wire::SubmitRequest& request, bool full) {
   CheckFormat(job);
   if (job.model_format == "torchscript" && !full) {
-    worker::ReadDataset(job.data_path, job.labels_path, job.data_format, job.sample_shape, job.num_classes, job.scale);
+    worker::ReadDataset(job.data_path, job.labels_path, request.train().data());
     return std::nullopt;
   }
   coordinator::PlanRequest plan;
@@ -66,7 +94,10 @@ std::optional<coordinator::JobPlan> CheckLocally(const worker::JobFile& job, con
 }
 
 void DryRun(const worker::JobFile& job, bool json) {
-  const auto plan = CheckLocally(job, ToRequest(job), /*full=*/true);
+  const JoinedFile joined(job);
+  worker::JobFile whole = job;
+  if (!joined.path().empty()) whole.data_path = joined.path();
+  const auto plan = CheckLocally(whole, ToRequest(job), /*full=*/true);
   if (json) {
     std::printf("%s\n", nlohmann::ordered_json{{"schema_version", 1},
                                                {"name", job.name},
@@ -107,12 +138,15 @@ void Run(const Options& o) {
 
 std::int64_t SubmitJob(const worker::JobFile& job, const std::string& coordinator, const std::string& request_id, bool quiet) {
   wire::SubmitRequest request = ToRequest(job);
-  CheckLocally(job, request, /*full=*/false);
+  const JoinedFile joined(job);
+  worker::JobFile whole = job;
+  if (!joined.path().empty()) whole.data_path = joined.path();
+  CheckLocally(whole, request, /*full=*/false);
   worker::Client client(coordinator);
   worker::ArtifactClient artifacts(worker::ArtifactAddress(&client));
   request.set_model_artifact(artifacts.PutFile(job.model_path));
   wire::DataSpec* data = request.mutable_train()->mutable_data();
-  data->set_artifact(artifacts.PutFile(job.data_path));
+  data->set_artifact(artifacts.PutFile(whole.data_path));
   if (!job.labels_path.empty()) data->set_labels(artifacts.PutFile(job.labels_path));
   request.set_request_id(request_id.empty() ? RandomId() : request_id);
   worker::Client patient(coordinator, worker::Milliseconds(120000));  // the answer comes once the model is read and cut

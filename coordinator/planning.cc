@@ -56,9 +56,10 @@ std::vector<std::int64_t> CheckInput(const OperatorGraph& graph, const wire::Sub
     throw Invalid("{}: the model takes batches of {} only, but the micro-batch is {} (train.batch / train.micro_batches)",
                   submit.model_name(), input.shape->front(), graph.batch);
   }
-  const bool same = submit.train().data().format() == "idx" && submit.train().data().sample_shape_size() == 0
-                        ? Count(expected) == Count(found)
-                        : expected == found;
+  const wire::DataSpec& data = submit.train().data();
+  const bool of_file =
+      data.sample_shape_size() == 0 && (data.format() == "idx" || data.format() == "cifar" || data.format() == "pt");
+  const bool same = of_file ? Count(expected) == Count(found) : expected == found;
   if (!same) {
     throw Invalid("{}: the model expects samples of shape {}, but the data has {} (data.shape)", submit.model_name(),
                   FormatShape(expected), FormatShape(found));
@@ -78,11 +79,34 @@ void CheckTrainable(const PlanRequest& request, const std::vector<std::int64_t>&
   }
 }
 
-void CheckOutput(const OperatorGraph& graph, const wire::SubmitRequest& submit) {
+void CheckOutput(const OperatorGraph& graph, const wire::SubmitRequest& submit, const worker::Dataset& data) {
   if (graph.outputs.empty()) throw Invalid("{}: the model has no output", submit.model_name());
+  const std::string& loss = submit.train().loss();
+  if (loss == "token_cross_entropy" && data.label_shape.size() != 1)
+    throw Invalid("{}: train.loss token_cross_entropy needs a label for each token of a window: data.tokens",
+                  submit.model_name());
+  if (loss == "cross_entropy" && (!data.targets.empty() || !data.label_shape.empty()))
+    throw Invalid("{}: train.loss cross_entropy needs one class a sample, the data has {}", submit.model_name(),
+                  data.targets.empty() ? "labels of shape " + FormatShape(data.label_shape) : "real targets: use mse");
   const partitioner::Tensor& output = graph.tensors[graph.outputs[0]];
   if (!output.shape) return;
   const std::int64_t classes = submit.train().data().num_classes();
+  if (loss == "token_cross_entropy") {
+    const std::int64_t length = data.label_shape[0];
+    const bool windows = output.shape->size() == 3 && (*output.shape)[1] == length && (*output.shape)[2] == classes;
+    const bool flat = output.shape->size() == 2 && (*output.shape)[0] == graph.batch * length && (*output.shape)[1] == classes;
+    if (windows || flat) return;
+    throw Invalid(
+        "{}: expected an output [batch, {}, {}] for windows of {} tokens out of {} (data.length, data.classes), the model gives "
+        "{}",
+        submit.model_name(), length, classes, length, classes, FormatShape(*output.shape));
+  }
+  if (!data.targets.empty()) {
+    const std::int64_t targets = Count(data.label_shape);
+    if (output.shape->size() == 2 && output.shape->back() == targets) return;
+    throw Invalid("{}: expected an output [batch, {}] for {} targets, the model gives {}", submit.model_name(), targets, targets,
+                  FormatShape(*output.shape));
+  }
   if (output.shape->size() != 2) {
     throw Invalid("{}: expected an output [batch, {}] for {} classes, the model gives {}", submit.model_name(), classes, classes,
                   worker::FormatShape(*output.shape));
@@ -96,6 +120,7 @@ void CheckOutput(const OperatorGraph& graph, const wire::SubmitRequest& submit) 
 partitioner::MemoryModel MemoryOf(const wire::TrainSpec& train) {
   partitioner::MemoryModel memory;
   memory.micro_batches = train.micro_batches();
+  memory.gpipe = train.pipeline() == "gpipe";
   memory.optimizer_states = train.optimizer().kind() == "sgd" ? (train.optimizer().momentum() > 0 ? 1 : 0) : 2;
   return memory;
 }
@@ -118,7 +143,25 @@ void CheckSubmit(const wire::SubmitRequest& submit) {
   require(train.epochs() >= 0 && train.epochs() <= 1e6, "train.epochs", "0 to 1e6");
   require((train.iterations() > 0) != (train.epochs() > 0), "train", "given iterations or epochs, one of them");
   require(train.replicas() <= 1, "train.replicas", "1 in this version");
-  require(data.num_classes() >= 1 && data.num_classes() <= 1 << 20, "data.classes", "1 to 1048576");
+  const bool real = data.targets() > 0 || data.format() == "pt";
+  require(data.num_classes() >= (real ? 0 : 1) && data.num_classes() <= 1 << 20, "data.classes", "1 to 1048576");
+  require(data.targets() >= 0 && data.targets() <= 1 << 20, "data.targets", "0 to 1048576");
+  const auto one_of = [&](const std::string& value, const char* field, std::initializer_list<const char*> known) {
+    if (std::none_of(known.begin(), known.end(), [&](const char* k) { return value == k; }))
+      throw Invalid("submit: {} must be one of {}, got '{}'", field, fmt::join(known, ", "), value);
+  };
+  one_of(train.loss(), "train.loss", {"cross_entropy", "token_cross_entropy", "mse"});
+  one_of(train.optimizer().kind(), "train.optimizer.kind", {"sgd", "adam", "adamw"});
+  one_of(train.precision(), "train.precision", {"", "fp32", "bf16", "fp16"});
+  one_of(train.wire(), "train.wire", {"", "fp32", "bf16", "fp16"});
+  one_of(train.pipeline(), "train.pipeline", {"", "1f1b", "gpipe"});
+  one_of(train.evaluate(), "train.evaluate", {"", "epoch", "end"});
+  one_of(train.optimizer().schedule().kind(), "train.optimizer.schedule.kind", {"", "constant", "step", "cosine", "linear"});
+  const wire::Optimizer& optimizer = train.optimizer();
+  for (double v : {optimizer.learning_rate(), optimizer.momentum(), optimizer.weight_decay(), optimizer.clip_norm(),
+                   optimizer.schedule().warmup(), optimizer.schedule().step(), optimizer.schedule().gamma()})
+    require(std::isfinite(v) && v >= 0, "train.optimizer", "finite numbers >= 0");
+  require(std::isfinite(submit.checkpoint_every_seconds()) && submit.checkpoint_every_seconds() >= 0, "checkpoint.every", ">= 0");
   require(data.scale() > 0 && std::isfinite(data.scale()), "data.scale", "> 0");
   require(data.holdout() >= 0 && data.holdout() < 1, "data.holdout", "a share in [0, 1)");
   require(std::isfinite(submit.memory_bytes()) && submit.memory_bytes() >= 0, "resources.memory", ">= 0");
@@ -130,11 +173,8 @@ JobPlan PlanJob(const PlanRequest& request) {
   CheckSubmit(submit);
   const std::string data_name = train.data().name().empty() ? "data" : train.data().name();
   const worker::Dataset data = WithName(request.data_path, data_name, [&] {
-    return WithName(request.labels_path, "labels of " + data_name, [&] {
-      return worker::ReadDataset(request.data_path, request.labels_path, train.data().format(),
-                                 {train.data().sample_shape().begin(), train.data().sample_shape().end()},
-                                 train.data().num_classes(), train.data().scale());
-    });
+    return WithName(request.labels_path, "labels of " + data_name,
+                    [&] { return worker::ReadDataset(request.data_path, request.labels_path, train.data()); });
   });
   const std::int64_t train_samples = data.samples - worker::HeldOutSamples(data.samples, train.data().holdout());
   if (train.batch() > train_samples) {
@@ -145,7 +185,7 @@ JobPlan PlanJob(const PlanRequest& request) {
   const OperatorGraph graph = Load(request, data.sample_shape);
   JobPlan plan;
   plan.sample_shape = CheckInput(graph, submit, data.sample_shape);
-  CheckOutput(graph, submit);
+  CheckOutput(graph, submit, data);
   if (graph.TrainableElements() == 0) throw Invalid("{}: the model has no trainable parameter", submit.model_name());
   CheckTrainable(request, plan.sample_shape, &plan);
   plan.graph_fingerprint = graph.Fingerprint();

@@ -14,7 +14,9 @@ struct MemoryModel {
   int micro_batches = 1;     // per iteration, >= 1
   int optimizer_states = 1;  // copies of the parameters kept by the optimiser: SGD 0, momentum 1, Adam 2
 
-  int InFlight(int part, int num_parts) const { return std::min(num_parts - part, micro_batches); }
+  bool gpipe = false;  // all forward passes before the first backward pass: every micro-batch is kept
+
+  int InFlight(int part, int num_parts) const { return gpipe ? micro_batches : std::min(num_parts - part, micro_batches); }
 };
 
 }  // namespace weir::partitioner

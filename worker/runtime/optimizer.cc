@@ -2,6 +2,8 @@
 
 #include <torch/optim.h>
 
+#include <sstream>
+
 #include "env/core/error.h"
 #include "worker/protocol/wire.pb.h"
 
@@ -14,7 +16,9 @@ using States = std::decay_t<decltype(std::declval<torch::optim::Optimizer&>().st
 template <typename Key = States::key_type>
 Key KeyOf(const at::Tensor& weight) {
   if constexpr (std::is_same_v<Key, std::string>) {
-    return c10::guts::to_string(weight.unsafeGetTensorImpl());
+    std::ostringstream key;
+    key << static_cast<const void*>(weight.unsafeGetTensorImpl());
+    return key.str();
   } else {
     return weight.unsafeGetTensorImpl();
   }

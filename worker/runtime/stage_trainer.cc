@@ -304,7 +304,7 @@ class Trainer {
     std::vector<at::Tensor> parts;
     std::vector<std::int64_t> ids;
     for (int id : trainable_) {
-      const at::Tensor& gradient = stage_.weight(id).grad();
+      const at::Tensor gradient = stage_.weight(id).grad();
       if (!gradient.defined()) continue;
       parts.push_back(gradient.detach().to(at::kDouble).square().sum());
       ids.push_back(id);

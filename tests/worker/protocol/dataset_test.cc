@@ -9,6 +9,7 @@
 
 #include "env/core/error.h"
 #include "env/core/file.h"
+#include "worker/protocol/wire.pb.h"
 
 namespace weir::worker {
 namespace {
@@ -130,6 +131,82 @@ TEST(DatasetTest, CountsIterationsAndHeldOutSamples) {
   EXPECT_EQ(TotalIterations(0, 0.5, 1438, 64), 11);
   EXPECT_EQ(TotalIterations(0, 0.01, 1438, 64), 1);
   EXPECT_EQ(TotalIterations(7, 0, 1438, 64), 7);
+}
+
+wire::DataSpec Spec(const std::string& format, std::int64_t classes, std::vector<std::int64_t> shape = {}) {
+  wire::DataSpec spec;
+  spec.set_format(format);
+  spec.set_num_classes(classes);
+  spec.set_scale(1);
+  for (std::int64_t d : shape) spec.add_sample_shape(d);
+  return spec;
+}
+
+TEST(DatasetTest, CsvWithRealTargets) {
+  wire::DataSpec spec = Spec("csv", 0, {2});
+  spec.set_targets(2);
+  const Dataset data = ReadDataset(TempFile("t.csv", "1,2,0.5,-1\n3,4,1.5,2\n"), "", spec);
+  EXPECT_EQ(data.samples, 2);
+  EXPECT_EQ(data.features, (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(data.targets, (std::vector<float>{0.5, -1, 1.5, 2}));
+  EXPECT_EQ(data.label_shape, (std::vector<std::int64_t>{2}));
+  EXPECT_TRUE(data.labels.empty());
+  EXPECT_NE(ErrorOf([&] {
+              ReadDataset(TempFile("t2.csv", "1,2,3\n"), "", spec);
+            }).find(":1: expected 4 columns (2 features and 2 targets), found 3"),
+            std::string::npos);
+}
+
+TEST(DatasetTest, CifarRecords) {
+  std::string two;
+  for (int i = 0; i < 2; ++i) {
+    two += static_cast<char>(7 - i);
+    for (int p = 0; p < 3072; ++p) two += static_cast<char>((p + i) % 256);
+  }
+  const std::string path = TempFile("cifar.bin", two);
+  const Dataset data = ReadDataset(path, "", Spec("cifar", 10));
+  EXPECT_EQ(data.samples, 2);
+  EXPECT_EQ(data.sample_shape, (std::vector<std::int64_t>{3, 32, 32}));
+  EXPECT_EQ(data.labels, (std::vector<std::int64_t>{7, 6}));
+  EXPECT_EQ(data.features[255], 255);
+  EXPECT_EQ(data.features[3072], 1);
+  EXPECT_NE(ErrorOf([&] { ReadDataset(path, "", Spec("cifar", 7)); }).find("record 0: expected a label from 0 to 6, found 7"),
+            std::string::npos);
+  wire::DataSpec hundred = Spec("cifar", 100);
+  hundred.set_label_bytes(2);
+  EXPECT_NE(ErrorOf([&] { ReadDataset(path, "", hundred); }).find("expected records of 3074 bytes"), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { ReadDataset(TempFile("short.bin", two.substr(0, 4000)), "", Spec("cifar", 10)); }).find("cut off"),
+            std::string::npos);
+  EXPECT_EQ(ReadDataset(TempFile("c.gz", Gzip(two)), "", Spec("cifar", 10)).samples, 2);
+}
+
+TEST(DatasetTest, TokensInWindows) {
+  wire::DataSpec spec = Spec("tokens", 256, {3});
+  const Dataset data = ReadDataset(TempFile("text", "abcdefgh"), "", spec);  // the eighth is only a label's neighbour
+  EXPECT_EQ(data.samples, 2);
+  EXPECT_EQ(data.ids, (std::vector<std::int64_t>{'a', 'b', 'c', 'd', 'e', 'f'}));
+  EXPECT_EQ(data.labels, (std::vector<std::int64_t>{'b', 'c', 'd', 'e', 'f', 'g'}));
+  EXPECT_EQ(data.label_shape, (std::vector<std::int64_t>{3}));
+  spec.set_token_type("uint16");
+  spec.set_num_classes(70000);
+  const Dataset wide = ReadDataset(TempFile("w", std::string("\x01\x02\x03\x04\x05\x06\x07\x08", 8)), "", spec);
+  EXPECT_EQ(wide.ids, (std::vector<std::int64_t>{0x0201, 0x0403, 0x0605}));
+  EXPECT_EQ(wide.labels.back(), 0x0807);
+  EXPECT_NE(ErrorOf([&] { ReadDataset(TempFile("odd", "abc"), "", spec); }).find("3 bytes are no whole number of uint16 tokens"),
+            std::string::npos);
+  spec.set_token_type("int32");
+  EXPECT_NE(ErrorOf([&] {
+              ReadDataset(TempFile("neg", std::string(16, '\xff')), "", spec);
+            }).find("token 0: expected a number from 0 to 69999, found -1"),
+            std::string::npos);
+  spec.set_token_type("uint8");
+  spec.set_num_classes(100);
+  EXPECT_NE(ErrorOf([&] {
+              ReadDataset(TempFile("high", "AAAz"), "", spec);
+            }).find("token 3: expected a number from 0 to 99, found 122"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf([&] { ReadDataset(TempFile("few", "abc"), "", spec); }).find("expected at least 4 tokens"),
+            std::string::npos);
 }
 
 }  // namespace

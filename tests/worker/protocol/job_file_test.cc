@@ -65,5 +65,56 @@ TEST(JobFileTest, ErrorsNameTheLineAndTheField) {
   }
 }
 
+TEST(JobFileTest, ReadsTheWholeSchema) {
+  const JobFile job = ParseJobFile(R"(name: text
+model: {onnx: t.onnx}
+init: kaiming
+data: {tokens: a.txt, type: uint16, length: 64, classes: 128}
+train:
+  iterations: 100
+  batch: 32
+  micro_batches: 4
+  optimizer: {kind: adamw, lr: 0.003, clip_norm: 1, schedule: {kind: cosine, warmup: 10, floor: 0.1}}
+  precision: bf16
+  wire: fp16
+  pipeline: gpipe
+  evaluate: end
+checkpoint: {every: 2m, keep: 3, peers: 1}
+retry: {infra: 4, job: 2}
+resources: {gpus: 1, memory: 6GB, arch: aarch64, min_link: 20Mbit/s}
+)",
+                                   "job.yaml", "/folder");
+  EXPECT_EQ(job.loss, "token_cross_entropy");  // follows from the data
+  EXPECT_EQ(job.checkpoint_every_seconds, 120);
+  EXPECT_EQ(job.checkpoint_peers, 1);
+  const wire::TrainSpec spec = ToTrainSpec(job);
+  EXPECT_EQ(spec.data().token_type(), "uint16");
+  EXPECT_EQ(spec.data().sample_shape(0), 64);
+  EXPECT_EQ(spec.optimizer().clip_norm(), 1);
+  EXPECT_EQ(spec.optimizer().schedule().kind(), "cosine");
+  EXPECT_EQ(spec.optimizer().schedule().floor(), 0.1);
+  EXPECT_EQ(spec.precision(), "bf16");
+  EXPECT_EQ(spec.wire(), "fp16");
+  EXPECT_EQ(spec.pipeline(), "gpipe");
+  EXPECT_EQ(spec.evaluate(), "end");
+}
+
+TEST(JobFileTest, DataAndLossMustGoTogether) {
+  const std::string csv = "csv: data/digits.csv.gz, shape: [1, 8, 8], classes: 10, scale: 16, holdout: 20%";
+  for (const auto& [text, expected] : std::initializer_list<std::pair<std::string, std::string>>{
+           {With("momentum: 0.9}", "momentum: 0.9}, loss: hinge"), "one of cross_entropy, token_cross_entropy, mse, got 'hinge'"},
+           {With("momentum: 0.9}", "momentum: 0.9}, loss: token_cross_entropy"), "train.loss must be cross_entropy or mse"},
+           {With(csv, "tokens: a.txt, length: 8, classes: 20}\n#"), "no error"},
+           {With(csv, "tokens: a.txt, classes: 20"), "length"},
+           {With(csv, "csv: a, idx: b"), "one of csv, idx, cifar, pt and tokens"},
+           {With(csv, "csv: a, shape: [2], targets: 1, classes: 3"), "classes or targets"},
+           {With(csv, "csv: a, shape: [2], targets: 1"), "no error"},
+           {With(csv, "cifar: [], classes: 10"), "an empty list"},
+           {With(csv, "cifar: [a, b], classes: 10"), "no error"},
+       }) {
+    EXPECT_NE(ErrorOf(text).find(expected), std::string::npos) << text << "\n" << ErrorOf(text);
+  }
+}
+
 }  // namespace
 }  // namespace weir::worker
