@@ -14,7 +14,7 @@ namespace {
 using worker::MessageType;
 
 struct Options {
-  std::string coordinator, state, output;
+  std::string coordinator, state, output, format;
   std::int64_t job = 0;
   double timeout = 0;
   bool json = false, quiet = false;
@@ -81,6 +81,12 @@ void Show(const Options& o) {
   line("progress", fmt::format("{} of {} iterations", job.iterations_done(), job.iterations_total()));
   if (std::isfinite(job.loss())) line("loss", fmt::format("{:.6f}", job.loss()));
   if (job.accuracy() >= 0) line("accuracy (held out)", fmt::format("{:.2f} %", 100 * job.accuracy()));
+  if (job.epoch() > 0) line("held-out loss", fmt::format("{:.6f} after epoch {}", job.eval_loss(), job.epoch()));
+  if (job.resumed_from() > 0) line("resumed", fmt::format("from the checkpoint of iteration {}", job.resumed_from()));
+  for (const auto& c : job.checkpoints())
+    line("checkpoint", fmt::format("iteration {}, {} in {} file(s), at {:.3f} s", c.iteration(), FormatBytes(c.bytes()),
+                                   c.artifacts_size(), c.time()));
+  if (job.peak_memory_bytes() > 0) line("peak memory", FormatBytes(job.peak_memory_bytes()) + " of the largest process");
   if (!job.scheduler().empty()) {
     line("scheduler", job.scheduler());
     if (!job.policy_hash().empty()) line("policy", job.policy_hash());
@@ -125,8 +131,17 @@ void Get(const Options& o) {
   if (job.result_artifact().empty())
     throw Failure(ExitCode::kNotFound, "job {} is {}: it has no trained model", o.job, job.state());
   worker::ArtifactClient artifacts(worker::ArtifactAddress(&client));
-  artifacts.GetFile(job.result_artifact(), o.output);
-  if (o.json) PrintJson({{"job", o.job}, {"file", o.output}, {"result_artifact", job.result_artifact()}});
+  // By what was asked for, else by the name of the file.
+  const bool onnx =
+      o.format == "onnx" || (o.format.empty() && o.output.size() > 5 && o.output.substr(o.output.size() - 5) == ".onnx");
+  if (onnx && job.onnx_artifact().empty()) {
+    throw Failure(
+        ExitCode::kNotFound, "job {} has no ONNX file: {}", o.job,
+        job.format() == "onnx" ? "a weight has no place of its own in the model's graph" : "its model came as " + job.format());
+  }
+  const std::string& artifact = onnx ? job.onnx_artifact() : job.result_artifact();
+  artifacts.GetFile(artifact, o.output);
+  if (o.json) PrintJson({{"job", o.job}, {"file", o.output}, {"format", onnx ? "onnx" : "torchscript"}, {"artifact", artifact}});
 }
 
 }  // namespace
@@ -149,9 +164,10 @@ void AddJobVerbs(CLI::App& app) {
   CLI::App* wait = add("wait", "Wait until a job ends; the exit code says how", Wait, true);
   wait->add_option("--timeout", o.timeout, "Seconds, 0 = none")->capture_default_str()->check(CLI::NonNegativeNumber);
   wait->add_flag("--quiet,-q", o.quiet, "No progress");
-  add("get", "Fetch the trained model (TorchScript)", Get, true)
-      ->add_option("-o,--output", o.output, "File to write")
-      ->required();
+  CLI::App* get = add("get", "Fetch the trained model", Get, true);
+  get->add_option("-o,--output", o.output, "File to write")->required();
+  get->add_option("--format", o.format, "torchscript, or onnx where the model came as ONNX (default: by the file's name)")
+      ->check(CLI::IsMember({"torchscript", "onnx"}));
 }
 
 }  // namespace weir::cli

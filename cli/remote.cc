@@ -103,7 +103,23 @@ nlohmann::ordered_json ToJson(const wire::JobInfo& job, bool full) {
   out["predicted_iteration_seconds"] = job.predicted_iteration_seconds();
   out["measured_iteration_seconds"] = job.measured_iteration_seconds();
   out["result_artifact"] = job.result_artifact();
+  out["epoch"] = job.epoch();
+  out["held_out_loss"] = job.epoch() > 0 ? Number(job.eval_loss()) : nullptr;
   if (!full) return out;
+  out["onnx_artifact"] = job.onnx_artifact();
+  out["resumed_from"] = job.resumed_from();
+  out["job_failures"] = job.job_failures();
+  out["peak_memory_bytes"] = job.peak_memory_bytes();
+  out["epochs"] = nlohmann::ordered_json::array();
+  for (int e = 0; e < job.epoch_losses_size(); ++e)
+    out["epochs"].push_back(
+        {{"held_out_loss", Number(job.epoch_losses(e))},
+         {"accuracy",
+          e < job.epoch_accuracies_size() && job.epoch_accuracies(e) >= 0 ? Number(job.epoch_accuracies(e)) : nullptr}});
+  out["checkpoints"] = nlohmann::ordered_json::array();
+  for (const auto& c : job.checkpoints())
+    out["checkpoints"].push_back(
+        {{"iteration", c.iteration()}, {"bytes", c.bytes()}, {"time", c.time()}, {"parts", c.artifacts_size()}});
   out["micro_batches"] = job.micro_batches();
   out["cut_bytes"] = job.cut_bytes();
   out["subgraphs"] = nlohmann::ordered_json::array();

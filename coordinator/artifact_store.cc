@@ -50,6 +50,10 @@ bool ArtifactStore::Has(const std::string& hash) const {
   return IsHash(hash) && SizeOf(PathOf(hash)) >= 0;
 }
 
+void ArtifactStore::Remove(const std::string& hash) {
+  if (IsHash(hash)) ::unlink(PathOf(hash).c_str());
+}
+
 wire::ArtifactPutReply ArtifactStore::Put(const wire::ArtifactPut& put) {
   wire::ArtifactPutReply reply;
   if (!IsHash(put.hash())) {

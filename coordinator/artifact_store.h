@@ -29,6 +29,9 @@ class ArtifactStore {
   // 64 lower-case hex digits: nothing else becomes part of a path.
   static bool IsHash(const std::string& hash);
 
+  // Nobody needs it any more, or its content is damaged.
+  void Remove(const std::string& hash);
+
   // A chunk that doesn't continue what is there changes nothing; the reply says how much is there.
   wire::ArtifactPutReply Put(const wire::ArtifactPut& put);
   wire::ArtifactGetReply Get(const wire::ArtifactGet& get) const;

@@ -131,6 +131,9 @@ void RunCoordinator(const CoordinatorOptions& options) {
       WEIR_LOG(Error, "event=store_failed error=\"{}\"", failure);
       loop->GiveBackDirty(dirty);
     }
+    if (failure.empty()) {
+      for (const std::string& hash : loop->TakeGarbage()) artifacts.Remove(hash);
+    }
     std::vector<LateReply> replies;
     replies.swap(late);
     for (const LateReply& reply : replies) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "coordinator/resources.h"
 #include "env/core/check.h"
 #include "env/core/error.h"
 #include "env/core/log.h"
@@ -19,18 +20,6 @@ using worker::SendResult;
 
 std::int64_t Wide(JobId id) {
   return id;
-}
-
-// What a list carries: without the parts only `show` prints.
-wire::JobInfo Brief(const wire::JobInfo& info) {
-  wire::JobInfo brief = info;
-  brief.clear_job_yaml();
-  brief.clear_subgraph_flop();
-  brief.clear_subgraph_memory_bytes();
-  brief.clear_subgraph_param_bytes();
-  brief.clear_arc();
-  brief.clear_warnings();
-  return brief;
 }
 
 }  // namespace
@@ -76,7 +65,7 @@ void DecisionLoop::Restore(std::vector<StoredJob> jobs) {
     info.set_state("waiting");
     info.set_reason("the coordinator started again");
     info.set_attempt(info.attempt() + 1);
-    info.set_iterations_done(0);
+    GoBack(&job);
     info.clear_workers();
     Touch(&job);
     if (ran) log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", std::string("coordinator restarted")}});
@@ -200,6 +189,7 @@ void DecisionLoop::OnPlanned(const std::string& token, std::optional<JobPlan> pl
   log_.Append(now_, "arrival", {{"job", Wide(id)}, {"name", info.name()}});
   WEIR_LOG(Info, "event=submit job={} name={} parts={}", id, info.name(), job.plan->spec.subgraphs.size());
   Admit(&job);
+  ReplanWaiting();  // the workers may have changed while it was planned
   UpdateReasons();
   reply.set_job(id);
   *reply.mutable_warnings() = info.warnings();
@@ -243,6 +233,7 @@ void DecisionLoop::Admit(Job* job) {
   CheckSpec(plan.spec, fmt::format("job {}", id));
   state_.AddJob(plan.spec);
   job->in_state = true;
+  GoBack(job);
   changed_ = true;
 }
 
@@ -250,6 +241,7 @@ void DecisionLoop::End(Job* job, const std::string& state, const std::string& re
   wire::JobInfo& info = job->info();
   const auto id = static_cast<JobId>(info.job());
   StopStages(job, reason.empty() ? state : reason);
+  KeepNewest(job, 0);
   if (job->in_state) state_.Finish(id);
   job->in_state = false;
   job->plan.reset();
@@ -275,15 +267,14 @@ void DecisionLoop::Requeue(Job* job, const std::string& reason, bool counts) {
   }
   StopStages(job, reason);
   if (job->in_state && state_.job(id).running()) state_.Preempt(id);
-  if (job->in_state) state_.SetIterationsDone(id, 0);  // no checkpoint: from the start
   info.set_state("waiting");
   info.set_reason(reason);
   info.set_attempt(info.attempt() + 1);
-  info.set_iterations_done(0);
+  GoBack(job);
   info.clear_workers();
   Touch(job);
   changed_ = true;
-  log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", reason}});
+  log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", reason}, {"iteration", info.iterations_done()}});
   WEIR_LOG(Warning, "event=requeue job={} attempt={} reason=\"{}\"", id, info.attempt(), reason);
 }
 
@@ -310,236 +301,6 @@ void DecisionLoop::GiveBackDirty(const std::vector<const StoredJob*>& jobs) {
   for (const StoredJob* job : jobs) dirty_.insert(static_cast<JobId>(job->info.job()));
 }
 
-// ---- Stages
-
-void DecisionLoop::SendStop(WorkerEntry* worker, std::int64_t job, int attempt, const std::string& reason) {
-  if (worker->peer.empty()) return;
-  wire::Stop stop;
-  stop.mutable_key()->set_job(job);
-  stop.mutable_key()->set_attempt(attempt);
-  stop.set_reason(reason);
-  Send(worker->peer, MessageType::kStop, stop);
-}
-
-void DecisionLoop::StopStages(Job* job, const std::string& reason) {
-  std::set<WorkerId> told;
-  for (const Stage& stage : job->stages.stages) {
-    if (!stage.done && told.insert(stage.worker).second)
-      SendStop(&workers_.Get(stage.worker), job->info().job(), job->info().attempt(), reason);
-  }
-  job->stages = {};
-}
-
-void DecisionLoop::SendAssign(Job* job, int stage) {
-  std::vector<std::string> bulk;
-  for (const Stage& s : job->stages.stages) bulk.push_back(workers_.Get(s.worker).spec.bulk_address());
-  Stage& s = job->stages.stages[stage];
-  s.sent_at = now_;
-  WorkerEntry& worker = workers_.Get(s.worker);
-  if (worker.peer.empty()) return;
-  Send(worker.peer, MessageType::kAssign,
-       MakeAssign(job->stored.request, *job->plan, job->stages, stage, job->info().job(), job->info().attempt(), bulk));
-}
-
-void DecisionLoop::Dispatch(Job* job, const Placement& placement) {
-  wire::JobInfo& info = job->info();
-  job->stages = MergeStages(job->plan->spec, placement);
-  job->report_seconds = job->report_iterations = 0;
-  job->has_result = false;
-  info.set_state("starting");
-  info.set_reason("");
-  if (info.start() < 0) info.set_start(now_);
-  info.clear_workers();
-  for (const Stage& stage : job->stages.stages) info.add_workers(workers_.Get(stage.worker).spec.worker());
-  Touch(job);
-  for (std::size_t s = 0; s < job->stages.stages.size(); ++s) SendAssign(job, static_cast<int>(s));
-}
-
-DecisionLoop::Job* DecisionLoop::Fenced(WorkerEntry* worker, const wire::StageKey& key) {
-  Job* job = Find(key.job());
-  const bool here = job && job->assigned() && job->info().attempt() == key.attempt() && key.stage() >= 0 &&
-                    key.stage() < static_cast<int>(job->stages.stages.size()) &&
-                    job->stages.stages[key.stage()].worker == worker->id;
-  if (here) return job;
-  SendStop(worker, key.job(), key.attempt(), "not the present attempt");
-  return nullptr;
-}
-
-void DecisionLoop::OnProgress(WorkerEntry* worker, const wire::Progress& progress) {
-  Job* job = Fenced(worker, progress.key());
-  if (!job) return;
-  wire::JobInfo& info = job->info();
-  job->stages.stages[progress.key().stage()].acknowledged = true;
-  if (info.state() == "starting") {
-    info.set_state("running");
-    Touch(job);
-  }
-  const std::int64_t before = info.iterations_done();
-  const std::int64_t iteration = std::clamp<std::int64_t>(progress.iteration(), 0, info.iterations_total());
-  if (iteration <= before) return;
-  if (std::isfinite(progress.iteration_seconds()) && progress.iteration_seconds() > 0) {
-    job->report_iterations += static_cast<double>(iteration - before);
-    job->report_seconds += progress.iteration_seconds() * static_cast<double>(iteration - before);
-    info.set_measured_iteration_seconds(job->report_seconds / job->report_iterations);
-  }
-  info.set_iterations_done(iteration);
-  info.set_loss(progress.loss());
-  const auto id = static_cast<JobId>(info.job());
-  if (state_.job(id).resume_at > state_.now()) state_.SetResumeAt(id, state_.now());
-  state_.SetIterationsDone(id, static_cast<double>(iteration));
-}
-
-void DecisionLoop::OnStageDone(WorkerEntry* worker, const wire::StageDone& done) {
-  wire::StageAck ack;
-  *ack.mutable_key() = done.key();
-  Send(worker->peer, MessageType::kStageAck, ack);
-  Job* job = Fenced(worker, done.key());
-  if (!job) return;
-  Stage& stage = job->stages.stages[done.key().stage()];
-  if (stage.done) return;
-  stage.done = stage.acknowledged = true;
-  wire::JobInfo& info = job->info();
-  if (!done.result_artifact().empty()) {
-    job->has_result = true;
-    info.set_result_artifact(done.result_artifact());
-    info.set_loss(done.final_loss());
-    info.set_accuracy(done.accuracy());
-    Touch(job);
-  }
-  for (const Stage& s : job->stages.stages) {
-    if (!s.done) return;
-  }
-  if (!job->has_result) return Requeue(job, "the stages ended without a result", true);
-  info.set_iterations_done(info.iterations_total());
-  End(job, "finished", "", ExitCode::kOk);
-}
-
-void DecisionLoop::OnStageFailed(WorkerEntry* worker, const wire::StageFailed& failed) {
-  wire::StageAck ack;
-  *ack.mutable_key() = failed.key();
-  Send(worker->peer, MessageType::kStageAck, ack);
-  Job* job = Fenced(worker, failed.key());
-  if (!job) return;
-  const std::string reason =
-      fmt::format("{} on {}", failed.error().empty() ? "a stage failed" : failed.error().substr(0, 1000), worker->spec.worker());
-  if (failed.infrastructure()) return Requeue(job, reason, true);
-  End(job, "failed", reason, ExitCode::kJobFailed);
-}
-
-// ---- Workers
-
-void DecisionLoop::LoseWorker(WorkerEntry* worker, WorkerEntry::State state, const std::string& reason, bool counts) {
-  worker->state = state;
-  // Requeue stops what still runs elsewhere, and sends a Stop here too: it may only be cut off.
-  const std::vector<JobId> jobs(state_.residents(worker->id).begin(), state_.residents(worker->id).end());
-  for (JobId id : jobs) Requeue(Find(id), reason, counts);
-  state_.RemoveWorker(worker->id);
-  workers_.SetPeer(worker, "");
-  changed_ = true;
-  log_.Append(now_, "worker_lost", {{"worker", std::int64_t{worker->id}}, {"name", worker->spec.worker()}, {"reason", reason}});
-  WEIR_LOG(Warning, "event=worker_lost worker={} reason=\"{}\"", worker->spec.worker(), reason);
-  ReplanWaiting();
-}
-
-void DecisionLoop::OnHello(const std::string& peer, const wire::Hello& hello) {
-  wire::HelloAck ack;
-  ack.set_worker_id(-1);
-  ack.set_heartbeat_seconds(1);
-  ack.set_artifact_address(options_.artifact_address);
-  WorkerSpec spec;
-  try {
-    spec = ToWorkerSpec(hello);
-  } catch (const Error& e) {
-    ack.set_refused(e.what());
-    Send(peer, MessageType::kHelloAck, ack);
-    return;
-  }
-  WorkerEntry* worker = workers_.ByName(hello.worker());
-  if (worker && worker->connected() && worker->spec.incarnation() != hello.incarnation()) {
-    // Another process under this name. If the old one's connection is closed, or it is silent, it has gone.
-    const bool alive = worker->state != WorkerEntry::State::kSuspected &&
-                       Send(worker->peer, MessageType::kHeartbeatAck, wire::HeartbeatAck()) != SendResult::kGone;
-    if (alive) {
-      ack.set_refused(fmt::format("a worker named '{}' is connected already: give this one another --name", hello.worker()));
-      Send(peer, MessageType::kHelloAck, ack);
-      return;
-    }
-    LoseWorker(worker, WorkerEntry::State::kLost, fmt::format("worker {} started anew", hello.worker()), true);
-  }
-  const bool returns = worker && !worker->connected();
-  if (!worker) {
-    worker = &workers_.Add(hello);
-    WEIR_CHECK_EQ(state_.AddWorker(spec), worker->id);
-  }
-  const bool joins = returns || worker->peer.empty();
-  worker->spec = hello;
-  worker->last_seen = now_;
-  workers_.SetPeer(worker, peer);
-  worker->state = hello.bulk_address().empty() ? WorkerEntry::State::kStarting : WorkerEntry::State::kReady;
-  state_.UpdateWorker(worker->id, spec);
-  state_.SetWorkerAvailable(worker->id, worker->state == WorkerEntry::State::kReady);
-  changed_ = true;
-  if (joins) {
-    log_.Append(now_, "worker_join",
-                {{"worker", std::int64_t{worker->id}},
-                 {"name", spec.name},
-                 {"flops", spec.flops},
-                 {"memory", spec.memory_bytes},
-                 {"bandwidth", spec.bandwidth},
-                 {"latency", spec.latency},
-                 {"corun_gain", spec.corun_gain},
-                 {"max_residents", std::int64_t{spec.max_residents}}});
-    WEIR_LOG(Info, "event=worker_join worker={} flops={} memory={} emulated={}", spec.name, FormatCount(spec.flops),
-             FormatBytes(spec.memory_bytes), hello.emulated());
-    ReplanWaiting();
-  }
-  ack.set_worker_id(worker->id);
-  Send(peer, MessageType::kHelloAck, ack);
-  for (const wire::StageKey& key : hello.running()) Fenced(worker, key);  // stops what is no longer wanted
-}
-
-void DecisionLoop::OnHeartbeat(const std::string& peer, const wire::Heartbeat& beat) {
-  wire::HeartbeatAck ack;
-  ack.set_sequence(beat.sequence());
-  ack.set_unknown(workers_.ByPeer(peer) == nullptr);
-  Send(peer, MessageType::kHeartbeatAck, ack);
-}
-
-void DecisionLoop::OnBye(WorkerEntry* worker, const std::string& reason) {
-  LoseWorker(worker, WorkerEntry::State::kGone,
-             fmt::format("worker {} left{}{}", worker->spec.worker(), reason.empty() ? "" : ": ", reason), false);
-}
-
-void DecisionLoop::OnTick(double now) {
-  Advance(now);
-  for (WorkerEntry& worker : workers_.entries()) {
-    if (!worker.connected()) continue;
-    const double silent = now_ - worker.last_seen;
-    if (silent > options_.suspect_after && worker.state != WorkerEntry::State::kSuspected) {
-      worker.state = WorkerEntry::State::kSuspected;
-      state_.SetWorkerAvailable(worker.id, false);
-      changed_ = true;
-      WEIR_LOG(Warning, "event=worker_suspected worker={} silent={:.1f}s", worker.spec.worker(), silent);
-    }
-    if (worker.state != WorkerEntry::State::kSuspected) continue;
-    const std::string reason = fmt::format("worker {} was silent for {:.1f} s", worker.spec.worker(), silent);
-    const std::vector<JobId> jobs(state_.residents(worker.id).begin(), state_.residents(worker.id).end());
-    for (JobId id : jobs) {
-      Job* job = Find(id);
-      const double patience = job->stored.request.lost_after_seconds();
-      if (silent > (patience > 0 ? patience : options_.lost_after)) Requeue(job, reason, true);
-    }
-    if (silent > options_.lost_after && state_.residents(worker.id).empty())
-      LoseWorker(&worker, WorkerEntry::State::kLost, reason, true);
-  }
-  for (auto& [id, job] : jobs_) {
-    for (std::size_t s = 0; s < job.stages.stages.size(); ++s) {
-      const Stage& stage = job.stages.stages[s];
-      if (!stage.acknowledged && now_ - stage.sent_at >= options_.resend_after) SendAssign(&job, static_cast<int>(s));
-    }
-  }
-}
-
 // ---- Decisions
 
 void DecisionLoop::Decide(double now) {
@@ -550,11 +311,11 @@ void DecisionLoop::Decide(double now) {
   bool any = false;
   for (const WorkerEntry& w : workers_.entries()) any |= state_.available(w.id);
   // A pass ends with the scheduler's wait, not earlier: it may keep what it worked out at the pass's beginning.
-  any &= !state_.waiting().empty();
+  any &= state_.num_jobs() > 0;
   bool open = any;
   for (int taken = 0; any && taken < kMostActions; ++taken) {
     const auto begin = std::chrono::steady_clock::now();
-    const Action action = scheduler_->Decide(state_);
+    Action action = scheduler_->Decide(state_);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (action.kind == Action::Kind::kWait) {
       open = false;
@@ -564,13 +325,22 @@ void DecisionLoop::Decide(double now) {
       WEIR_LOG(Error, "event=illegal_action scheduler={} reason=\"{}\"", scheduler_->name(), *why);
       break;
     }
-    if (action.kind != Action::Kind::kPlace) {  // would throw away all progress as long as there are no checkpoints
-      WEIR_LOG(Warning, "event=action_refused scheduler={} reason=\"preemption and migration need checkpoints\"",
-               scheduler_->name());
-      break;
-    }
     Job* job = Find(action.job);
     wire::JobInfo& info = job->info();
+    if (action.kind != Action::Kind::kPlace) {
+      if (job->halt) break;  // asked already: the pass ends until it has come to its checkpoint
+      const bool migrates = action.kind == Action::Kind::kMigrate;
+      if (migrates &&
+          !std::all_of(action.placement.begin(), action.placement.end(), [&](WorkerId w) { return Allowed(*job, w); }))
+        break;
+      BeginHalt(job, fmt::format("{} by {}", migrates ? "migrated" : "preempted", scheduler_->name()),
+                migrates ? action.placement : Placement());
+      break;
+    }
+    const std::optional<Placement> allowed =
+        OnAllowedWorkers(state_, action.job, action.placement, [&](WorkerId w) { return Allowed(*job, w); });
+    if (!allowed) break;  // no suited worker is free
+    action.placement = *allowed;
     info.set_predicted_iteration_seconds(state_.IterationTimeIfPlaced(action.job, action.placement));
     info.set_scheduler(scheduler_->name());
     info.set_policy_hash(options_.policy_hash);
@@ -607,142 +377,12 @@ void DecisionLoop::UpdateReasons() {
       reason = fmt::format("needs {} in {} part(s), the largest {}; the workers can't hold that (the largest has {})",
                            FormatBytes(state_.job(id).spec->total_memory_bytes()), state_.job(id).spec->num_subgraphs(),
                            FormatBytes(largest), FormatBytes(memory));
+    } else if (const std::string why = WhyNoneSuits(*job); !why.empty()) {
+      reason = why;
     } else {
       reason = fmt::format("held by {}", scheduler_->name());
     }
     if (job->info().reason() != reason) job->info().set_reason(reason);  // not worth a write to disk of its own
-  }
-}
-
-// ---- Clients
-
-void DecisionLoop::OnCancel(const std::string& peer, const wire::CancelRequest& request) {
-  wire::CancelReply reply;
-  Job* job = Find(request.job());
-  if (!job) {
-    reply.set_error(fmt::format("there is no job {}", request.job()));
-  } else {
-    if (!job->ended()) End(job, "cancelled", "cancelled by the user", ExitCode::kJobFailed);
-    reply.set_state(job->info().state());
-    if (job->info().state() != "cancelled")
-      reply.set_error(fmt::format("job {} has {} already", request.job(), job->info().state()));
-  }
-  hooks_.reply_after_commit(peer, worker::Encode(MessageType::kCancelReply, reply), -1);
-}
-
-void DecisionLoop::OnList(const std::string& peer, const wire::ListRequest& request) {
-  wire::ListReply reply;
-  std::size_t bytes = 0;
-  for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {  // newest first, as far as a frame goes
-    if (!request.state().empty() && it->second.info().state() != request.state()) continue;
-    wire::JobInfo brief = Brief(it->second.info());
-    bytes += brief.ByteSizeLong() + 8;
-    if (bytes > worker::kMaxBodyBytes / 2) break;
-    *reply.add_jobs() = std::move(brief);
-  }
-  std::reverse(reply.mutable_jobs()->begin(), reply.mutable_jobs()->end());
-  for (const WorkerEntry& worker : workers_.entries()) {
-    wire::WorkerInfo* info = reply.add_workers();
-    info->set_worker_id(worker.id);
-    info->set_name(worker.spec.worker());
-    info->set_state(std::string(StateName(worker.state)));
-    *info->mutable_spec() = worker.spec;
-    for (JobId id : state_.residents(worker.id)) info->add_jobs(id);
-    info->set_seen_seconds_ago(now_ - worker.last_seen);
-  }
-  reply.set_now(now_);
-  reply.set_scheduler(scheduler_->name());
-  reply.set_policy_hash(options_.policy_hash);
-  Send(peer, MessageType::kListReply, reply);
-}
-
-void DecisionLoop::OnShow(const std::string& peer, const wire::ShowRequest& request) {
-  wire::ShowReply reply;
-  if (Job* job = Find(request.job())) {
-    *reply.mutable_job() = job->info();
-  } else {
-    reply.set_error(fmt::format("there is no job {}", request.job()));
-  }
-  Send(peer, MessageType::kShowReply, reply);
-}
-
-// ---- Frames
-
-void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, double now) {
-  Advance(now);
-  WorkerEntry* worker = workers_.ByPeer(peer);
-  if (worker) {
-    worker->last_seen = now_;
-    if (worker->state == WorkerEntry::State::kSuspected) {
-      worker->state = worker->spec.bulk_address().empty() ? WorkerEntry::State::kStarting : WorkerEntry::State::kReady;
-      state_.SetWorkerAvailable(worker->id, worker->state == WorkerEntry::State::kReady);
-      changed_ = true;
-    }
-  }
-  const auto error = [&](const std::string& what) {
-    wire::ErrorReply reply;
-    reply.set_error(what);
-    reply.set_exit_code(static_cast<int>(ExitCode::kInvalid));
-    Send(peer, MessageType::kErrorReply, reply);
-  };
-  // Parses into `message`, then runs `handle`.
-  const auto with = [&](auto message, auto handle) {
-    if (!message.ParseFromString(frame.body))
-      return error(fmt::format("message {}: its body can't be read", static_cast<int>(frame.type)));
-    handle(message);
-  };
-  const auto from_worker = [&](auto message, auto handle) {
-    if (!worker) {  // its Hello was lost, or it was given up: it will say Hello again
-      wire::HeartbeatAck ack;
-      ack.set_unknown(true);
-      Send(peer, MessageType::kHeartbeatAck, ack);
-      return;
-    }
-    with(std::move(message), handle);
-  };
-  switch (frame.type) {
-    case MessageType::kHello:
-      return with(wire::Hello(), [&](auto& m) { OnHello(peer, m); });
-    case MessageType::kHeartbeat:
-      return with(wire::Heartbeat(), [&](auto& m) { OnHeartbeat(peer, m); });
-    case MessageType::kBye:
-      return from_worker(wire::Bye(), [&](auto& m) { OnBye(worker, m.reason()); });
-    case MessageType::kAssignAck:
-      return from_worker(wire::AssignAck(), [&](auto& m) {
-        if (Job* job = Fenced(worker, m.key())) job->stages.stages[m.key().stage()].acknowledged = true;
-      });
-    case MessageType::kProgress:
-      return from_worker(wire::Progress(), [&](auto& m) { OnProgress(worker, m); });
-    case MessageType::kStageDone:
-      return from_worker(wire::StageDone(), [&](auto& m) { OnStageDone(worker, m); });
-    case MessageType::kStageFailed:
-      return from_worker(wire::StageFailed(), [&](auto& m) { OnStageFailed(worker, m); });
-    case MessageType::kSubmitRequest:
-      return with(wire::SubmitRequest(), [&](auto& m) { OnSubmit(peer, std::move(m)); });
-    case MessageType::kListRequest:
-      return with(wire::ListRequest(), [&](auto& m) { OnList(peer, m); });
-    case MessageType::kShowRequest:
-      return with(wire::ShowRequest(), [&](auto& m) { OnShow(peer, m); });
-    case MessageType::kCancelRequest:
-      return with(wire::CancelRequest(), [&](auto& m) { OnCancel(peer, m); });
-    case MessageType::kInfoRequest: {
-      wire::InfoReply reply;
-      reply.set_version(options_.version);
-      reply.set_artifact_address(options_.artifact_address);
-      reply.set_scheduler(scheduler_->name());
-      reply.set_policy_hash(options_.policy_hash);
-      Send(peer, MessageType::kInfoReply, reply);
-      return;
-    }
-    case MessageType::kShutdownRequest: {
-      wire::ShutdownReply reply;
-      shutdown_ = worker::IsLoopback(options_.artifact_address);
-      if (!shutdown_) reply.set_error("only a coordinator on loopback can be shut down by a message");
-      hooks_.reply_after_commit(peer, worker::Encode(MessageType::kShutdownReply, reply), -1);
-      return;
-    }
-    default:
-      return error(fmt::format("the coordinator takes no message of type {}", static_cast<int>(frame.type)));
   }
 }
 

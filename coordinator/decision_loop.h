@@ -4,8 +4,10 @@
 //
 // A job: waiting -> starting (assigned) -> running (first report) -> finished | failed | cancelled.
 // An attempt is one gang of stages. What carries another attempt is dropped and its sender told to stop. A worker that is lost,
-// an executor that dies or a stage that fails by no fault of the job ends the attempt: the job waits again with attempt + 1, from
-// the start.
+// an executor that dies or a stage that fails by no fault of the job ends the attempt: the job waits again with attempt + 1 and
+// goes on from its last complete checkpoint, on whatever workers and in whatever parts; without one from the start. Preemption
+// and migration: the stage that owns the output is asked for a checkpoint at which all stages end; the action takes effect once
+// they have. If they don't within `halt_after`, the attempt ends as if a worker had been lost.
 #ifndef WEIR_COORDINATOR_DECISION_LOOP_H_
 #define WEIR_COORDINATOR_DECISION_LOOP_H_
 
@@ -15,8 +17,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "coordinator/checkpoint_book.h"
 #include "coordinator/dispatch.h"
 #include "coordinator/job_store.h"
 #include "coordinator/planning.h"
@@ -34,7 +38,8 @@ struct LoopOptions {
   ModelOptions model;
   double suspect_after = 4;
   double lost_after = 60;
-  double resend_after = 2;  // an Assign without acknowledgement
+  double resend_after = 2;  // an Assign without acknowledgement, a TakeCheckpoint without StageCheckpoint
+  double halt_after = 60;   // patience with a checkpoint at which a job is to end
   std::string policy_hash;
   std::string artifact_address;
   std::string version;
@@ -70,6 +75,8 @@ class DecisionLoop {
   std::vector<const StoredJob*> TakeDirty();
   // They couldn't be saved: they stay dirty.
   void GiveBackDirty(const std::vector<const StoredJob*>& jobs);
+  // Files that nobody needs any more: to be deleted once what was dirty is on disk.
+  std::vector<std::string> TakeGarbage() { return std::exchange(garbage_, {}); }
   // A job that couldn't be made durable and was never acknowledged.
   void Forget(JobId id);
 
@@ -86,6 +93,13 @@ class DecisionLoop {
     double report_seconds = 0;  // for the measured iteration time
     double report_iterations = 0;
     bool has_result = false;
+    CheckpointBook checkpoints;
+    struct Halt {
+      std::string reason;
+      Placement target;  // of a migration; empty: a preemption
+      double asked_at = 0, sent_at = 0;
+    };
+    std::optional<Halt> halt;  // it is to end at its next checkpoint
 
     wire::JobInfo& info() { return stored.info; }
     const wire::JobInfo& info() const { return stored.info; }
@@ -103,6 +117,7 @@ class DecisionLoop {
   void OnProgress(WorkerEntry* worker, const wire::Progress& progress);
   void OnStageDone(WorkerEntry* worker, const wire::StageDone& done);
   void OnStageFailed(WorkerEntry* worker, const wire::StageFailed& failed);
+  void OnStageCheckpoint(WorkerEntry* worker, const wire::StageCheckpoint& report);
   void OnSubmit(const std::string& peer, wire::SubmitRequest request);
   void OnCancel(const std::string& peer, const wire::CancelRequest& request);
   void OnList(const std::string& peer, const wire::ListRequest& request);
@@ -114,6 +129,20 @@ class DecisionLoop {
   void SendAssign(Job* job, int stage);
   void Dispatch(Job* job, const Placement& placement);
   void StopStages(Job* job, const std::string& reason);
+  // Asks the job to end at its next checkpoint, for a preemption or migration.
+  void BeginHalt(Job* job, const std::string& reason, Placement target);
+  void SendTakeCheckpoint(Job* job);
+  // All stages have ended at a checkpoint.
+  void FinishHalt(Job* job);
+  void KeepNewest(Job* job, int count);  // of its checkpoints
+  void DropCheckpoint(Job* job, const std::string& damaged_artifact);
+  // Iterations of the last complete checkpoint whose files are there; 0: none.
+  std::int64_t LastCheckpoint(const Job& job) const;
+  // Sets what waits to what the last checkpoint holds.
+  void GoBack(Job* job);
+  // Why no connected worker suits the job; empty where some do.
+  std::string WhyNoneSuits(const Job& job) const;
+  bool Allowed(const Job& job, WorkerId worker) const;
   // Ends the attempt. `counts`: against retry_infra.
   void Requeue(Job* job, const std::string& reason, bool counts);
   void End(Job* job, const std::string& state, const std::string& reason, ExitCode code);
@@ -141,6 +170,7 @@ class DecisionLoop {
   std::map<std::string, JobId> by_request_;
   std::map<std::string, PendingSubmit> pending_;  // by request id, while they are planned
   std::set<JobId> dirty_;
+  std::vector<std::string> garbage_;
   JobId next_id_ = 1;
   double now_ = 0;
   bool changed_ = true;  // something happened that a scheduler should see

@@ -216,6 +216,22 @@ TEST(CoordinatorTest, AModelThatNoWorkerHeldIsCutAgainWhenALargerOneJoins) {
   EXPECT_EQ(large.Assigned().key().job(), reply.job());
 }
 
+TEST(CoordinatorTest, AWorkerThatJoinsWhileAJobIsPlannedCounts) {
+  TemporaryFolder state;
+  TestCoordinator coordinator(state.path());
+  worker::Client client(coordinator.address(), kPatience);
+  auto request = MakeSubmit(&client, "a");
+  (*request.mutable_labels())["operator"] = "2e6";  // fits no worker that was there when planning began
+  (*request.mutable_labels())["delay_ms"] = "300";
+  worker::Context context;
+  worker::Dealer submitter(context, coordinator.address());
+  ASSERT_TRUE(submitter.Send(worker::Encode(MessageType::kSubmitRequest, request), kPatience));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ScriptedWorker worker(coordinator.address(), "w0");
+  worker.Hello();
+  EXPECT_EQ(worker.Assigned().key().attempt(), 1);
+}
+
 TEST(CoordinatorTest, TheSameRequestIdIsTheSameJob) {
   TemporaryFolder state;
   TestCoordinator coordinator(state.path());

@@ -41,10 +41,11 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// A plan without a model: labels parts, memory (bytes a part), iterations, fail (the error of planning).
+// A plan without a model: labels parts, memory (bytes a part), iterations, fail (the error of planning), delay_ms (of planning).
 inline coordinator::JobPlan StubPlan(const coordinator::PlanRequest& request) {
   const auto& labels = request.submit.labels();
   const auto number = [&](const char* key, double fallback) { return labels.count(key) ? std::stod(labels.at(key)) : fallback; };
+  if (labels.count("delay_ms")) std::this_thread::sleep_for(std::chrono::milliseconds(static_cast<int>(number("delay_ms", 0))));
   if (labels.count("fail")) throw Invalid("{}", labels.at("fail"));
   coordinator::JobPlan plan;
   const int parts = static_cast<int>(number("parts", 1));

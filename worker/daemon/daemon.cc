@@ -1,6 +1,7 @@
 #include "worker/daemon/daemon.h"
 
 #include <signal.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,6 +56,11 @@ wire::StageKey FromKey(const Key& key) {
   return out;
 }
 
+std::string Architecture() {
+  utsname name{};
+  return ::uname(&name) == 0 ? name.machine : "unknown";
+}
+
 std::string RandomHex() {
   std::uint64_t seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   seed = Mix64(
@@ -85,8 +91,14 @@ class TemporaryFolder {
 
 struct RunningStage {
   wire::Assign assign;
-  bool handed_over = false;  // to the executor
-  bool ended = false;        // it has reported; the report waits for its acknowledgement
+  bool handed_over = false;                   // to the executor
+  bool ended = false;                         // it has reported; the report waits for its acknowledgement
+  std::vector<std::string> checkpoints = {};  // files of its last ones, in the artifacts
+};
+
+// A file of a resume point that can't be had whole.
+struct DamagedArtifact {
+  std::string hash, reason;
 };
 
 struct Report {
@@ -192,10 +204,16 @@ class Daemon {
           OnStageDone(std::move(done));
         return;
       }
+      case MessageType::kStageCheckpoint: {
+        wire::StageCheckpoint checkpoint;
+        if (envelope.peer == executor_peer_ && checkpoint.ParseFromString(frame->body) && Live(checkpoint.key()))
+          OnStageCheckpoint(std::move(checkpoint));
+        return;
+      }
       case MessageType::kStageFailed: {
         wire::StageFailed failed;
         if (envelope.peer == executor_peer_ && failed.ParseFromString(frame->body) && Live(failed.key())) {
-          Fail(ToKey(failed.key()), failed.infrastructure(), failed.error());
+          Fail(ToKey(failed.key()), failed.infrastructure(), failed.error(), failed.damaged_artifact());
         }
         return;
       }
@@ -209,19 +227,67 @@ class Daemon {
     return found != stages_.end() && !found->second.ended;
   }
 
-  void OnStageDone(wire::StageDone done) {
-    const Key key = ToKey(done.key());
-    stages_[key].ended = true;
-    if (done.result_path().empty()) return Tell(key, MessageType::kStageDone, done);
+  // Uploads the file, keeps it for a resumption here, and tells; a stage that ended with it has reported.
+  void OnStageCheckpoint(wire::StageCheckpoint checkpoint) {
+    const Key key = ToKey(checkpoint.key());
+    if (checkpoint.stopped()) stages_[key].ended = true;
     struct Upload {
       std::string hash, error;
     };
     auto upload = std::make_shared<Upload>();
     transfers_.Post(
-        [this, upload, path = done.result_path(), address = artifact_address_] {
+        [this, upload, path = checkpoint.path(), address = artifact_address_, folder = work_ + "/artifacts/"] {
           try {
             upload->hash = ArtifactClient(address, kTransferPatience, &stopping_).PutFile(path);
+            if (::rename(path.c_str(), (folder + upload->hash).c_str()) != 0) ::unlink(path.c_str());
+          } catch (const std::exception& e) {
+            upload->error = e.what();
             ::unlink(path.c_str());
+          }
+        },
+        [this, upload, key, checkpoint]() mutable {
+          const auto found = stages_.find(key);
+          if (found == stages_.end()) return;  // stopped meanwhile
+          if (!upload->error.empty()) {
+            WEIR_LOG(Warning, "event=checkpoint_lost job={} iteration={} error=\"{}\"", checkpoint.key().job(),
+                     checkpoint.iteration(), upload->error);
+            if (checkpoint.stopped()) Fail(key, true, "the checkpoint can't be uploaded: " + upload->error);
+            return;
+          }
+          // The one before stays until here: the coordinator may not have this one from all stages yet.
+          std::vector<std::string>& kept = found->second.checkpoints;
+          kept.push_back(upload->hash);
+          while (kept.size() > 2) {
+            if (kept.front() != upload->hash) ::unlink((work_ + "/artifacts/" + kept.front()).c_str());
+            kept.erase(kept.begin());
+          }
+          checkpoint.clear_path();
+          checkpoint.set_artifact(upload->hash);
+          Report& report = checkpoint_reports_[{key, checkpoint.iteration()}];
+          report.frame = Encode(MessageType::kStageCheckpoint, checkpoint);
+          report.sent = Clock::now();
+          coordinator_->Send(report.frame);
+        });
+  }
+
+  void OnStageDone(wire::StageDone done) {
+    const Key key = ToKey(done.key());
+    stages_[key].ended = true;
+    if (done.result_path().empty()) return Tell(key, MessageType::kStageDone, done);
+    struct Upload {
+      std::string hash, onnx, error;
+    };
+    auto upload = std::make_shared<Upload>();
+    transfers_.Post(
+        [this, upload, path = done.result_path(), address = artifact_address_] {
+          try {
+            ArtifactClient client(address, kTransferPatience, &stopping_);
+            upload->hash = client.PutFile(path);
+            ::unlink(path.c_str());
+            if (const std::string onnx = path + ".onnx"; fs::exists(onnx)) {
+              upload->onnx = client.PutFile(onnx);
+              ::unlink(onnx.c_str());
+            }
           } catch (const std::exception& e) {
             upload->error = e.what();
           }
@@ -231,17 +297,20 @@ class Daemon {
           if (!upload->error.empty()) return Fail(key, true, "the result can't be uploaded: " + upload->error);
           done.clear_result_path();
           done.set_result_artifact(upload->hash);
+          done.set_onnx_artifact(upload->onnx);
           Tell(key, MessageType::kStageDone, done);
         });
   }
 
-  void Fail(const Key& key, bool infrastructure, const std::string& error) {
+  void Fail(const Key& key, bool infrastructure, const std::string& error, const std::string& damaged_artifact = "") {
     if (!stages_.count(key)) return;
     stages_[key].ended = true;
     wire::StageFailed failed;
     *failed.mutable_key() = FromKey(key);
     failed.set_infrastructure(infrastructure);
     failed.set_error(error);
+    failed.set_damaged_artifact(damaged_artifact);
+    if (!damaged_artifact.empty()) ::unlink((work_ + "/artifacts/" + damaged_artifact).c_str());
     Tell(key, MessageType::kStageFailed, failed);
   }
 
@@ -287,6 +356,8 @@ class Daemon {
     hello.set_bulk_address(bulk_address_);
     hello.set_emulated(options_.emulate);
     hello.set_device(options_.device);
+    hello.set_arch(Architecture());
+    hello.set_gpus(options_.device.rfind("cuda", 0) == 0 ? 1 : 0);
     for (const auto& [key, stage] : stages_) *hello.add_running() = FromKey(key);
     coordinator_->Send(Encode(MessageType::kHello, hello));
     hello_sent_ = Clock::now();
@@ -313,6 +384,11 @@ class Daemon {
       for (const auto& [key, stage] : stages_) *beat.add_running() = FromKey(key);
       coordinator_->Send(Encode(MessageType::kHeartbeat, beat));
       beat_sent_ = Clock::now();
+    }
+    for (auto& [key, report] : checkpoint_reports_) {
+      if (SecondsSince(report.sent) < kRepeatSeconds) continue;
+      coordinator_->Send(report.frame);
+      report.sent = Clock::now();
     }
     for (auto& [key, report] : reports_) {
       if (SecondsSince(report.sent) < kRepeatSeconds) continue;
@@ -348,6 +424,12 @@ class Daemon {
         if (assign.ParseFromString(frame->body)) OnAssign(std::move(assign));
         return;
       }
+      case MessageType::kTakeCheckpoint: {
+        wire::TakeCheckpoint take;
+        if (take.ParseFromString(frame->body) && Live(take.key()) && !executor_peer_.empty())
+          control_.Send(executor_peer_, bytes);
+        return;
+      }
       case MessageType::kStop: {
         wire::Stop stop;
         if (stop.ParseFromString(frame->body)) OnStop(stop);
@@ -356,7 +438,10 @@ class Daemon {
       case MessageType::kStageAck: {
         wire::StageAck ack;
         if (!ack.ParseFromString(frame->body)) return;
+        if (ack.checkpoint() > 0) return OnCheckpointAck(ToKey(ack.key()), ack.checkpoint());
         reports_.erase(ToKey(ack.key()));
+        checkpoint_reports_.erase(checkpoint_reports_.lower_bound({ToKey(ack.key()), 0}),
+                                  checkpoint_reports_.upper_bound({ToKey(ack.key()), INT64_MAX}));
         stages_.erase(ToKey(ack.key()));
         return;
       }
@@ -368,6 +453,14 @@ class Daemon {
       default:
         WEIR_LOG(Warning, "event=unexpected_frame from=coordinator type={}", static_cast<int>(frame->type));
     }
+  }
+
+  void OnCheckpointAck(const Key& key, std::int64_t iteration) {
+    checkpoint_reports_.erase({key, iteration});
+    const auto found = stages_.find(key);
+    const bool waits = found != stages_.end() && found->second.ended && !reports_.count(key);
+    if (waits && checkpoint_reports_.lower_bound({key, 0}) == checkpoint_reports_.upper_bound({key, INT64_MAX}))
+      stages_.erase(found);
   }
 
   void OnHelloAck(const wire::HelloAck& ack) {
@@ -392,11 +485,13 @@ class Daemon {
     WEIR_LOG(Info, "event=assigned job={} attempt={} stage={} of={}", assign.key().job(), assign.key().attempt(),
              assign.key().stage(), assign.num_stages());
     auto error = std::make_shared<std::string>();
+    auto damaged = std::make_shared<DamagedArtifact>();
     const wire::DataSpec& data = assign.train().data();
+    const std::vector<std::string> resume(assign.resume().artifacts().begin(), assign.resume().artifacts().end());
     std::vector<std::string> hashes = {assign.model_artifact(), data.artifact()};
     if (!data.labels().empty()) hashes.push_back(data.labels());
     transfers_.Post(
-        [this, error, hashes, address = artifact_address_, folder = work_ + "/artifacts/"] {
+        [this, error, damaged, hashes, resume, address = artifact_address_, folder = work_ + "/artifacts/"] {
           try {
             std::optional<ArtifactClient> client;
             for (const std::string& hash : hashes) {
@@ -404,13 +499,31 @@ class Daemon {
               if (!client) client.emplace(address, kTransferPatience, &stopping_);
               client->GetFile(hash, folder + hash);
             }
+            for (const std::string& hash : resume) {
+              // Read again each time: a checkpoint may lie for long.
+              if (fs::exists(folder + hash)) {
+                if (ContentHash(ReadFile(folder + hash, std::size_t{1} << 40)) == hash) continue;
+                ::unlink((folder + hash).c_str());
+              }
+              if (!client) client.emplace(address, kTransferPatience, &stopping_);
+              try {
+                client->GetFile(hash, folder + hash);
+              } catch (const Error& e) {
+                const std::string what = e.what();
+                const bool gone = e.code() == ExitCode::kNotFound || what.find("match its hash") != std::string::npos;
+                if (!gone) throw;
+                *damaged = {hash, what};
+                return;
+              }
+            }
           } catch (const std::exception& e) {
             *error = e.what();
           }
         },
-        [this, key, error] {
+        [this, key, error, damaged] {
           const auto found = stages_.find(key);
           if (found == stages_.end() || found->second.ended) return;
+          if (!damaged->hash.empty()) return Fail(key, true, damaged->reason, damaged->hash);
           if (!error->empty()) return Fail(key, true, *error);
           HandOver(key, &found->second);
         });
@@ -425,6 +538,9 @@ class Daemon {
     run.set_model_path(work_ + "/artifacts/" + assign.model_artifact());
     run.set_data_path(work_ + "/artifacts/" + data.artifact());
     if (!data.labels().empty()) run.set_labels_path(work_ + "/artifacts/" + data.labels());
+    for (const std::string& hash : assign.resume().artifacts()) run.add_resume_paths(work_ + "/artifacts/" + hash);
+    run.set_checkpoint_prefix(fmt::format("{}/results/checkpoint-job{}-attempt{}-stage{}-", work_, assign.key().job(),
+                                          assign.key().attempt(), assign.key().stage()));
     run.set_result_path(fmt::format("{}/results/job{}-attempt{}-stage{}.pt", work_, assign.key().job(), assign.key().attempt(),
                                     assign.key().stage()));
     stage->handed_over = true;
@@ -439,6 +555,8 @@ class Daemon {
         any = true;
         handed_over |= it->second.handed_over && !it->second.ended;
         reports_.erase(it->first);
+        checkpoint_reports_.erase(checkpoint_reports_.lower_bound({it->first, 0}),
+                                  checkpoint_reports_.upper_bound({it->first, INT64_MAX}));
         it = stages_.erase(it);
       } else {
         ++it;
@@ -471,7 +589,8 @@ class Daemon {
   std::string bulk_address_;
   int early_deaths_ = 0;
   std::map<Key, RunningStage> stages_;
-  std::map<Key, Report> reports_;  // not acknowledged
+  std::map<Key, Report> reports_;                                      // not acknowledged
+  std::map<std::pair<Key, std::int64_t>, Report> checkpoint_reports_;  // likewise, by iteration
   std::string artifact_address_;
   bool known_ = false;  // the coordinator has answered our Hello and knows us since
   bool ever_known_ = false;

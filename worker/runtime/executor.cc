@@ -287,6 +287,7 @@ class Executor {
       done.set_peak_memory_bytes(static_cast<double>(usage.ru_maxrss) * 1024);
       if (!result.torchscript.empty()) {
         WriteFileAtomically(run.result_path(), result.torchscript);
+        if (!result.onnx.empty()) WriteFileAtomically(run.result_path() + ".onnx", result.onnx);
         done.set_result_path(run.result_path());
       }
       Post(Encode(MessageType::kStageDone, done));

@@ -16,9 +16,11 @@
 #include "env/core/check.h"
 #include "env/core/error.h"
 #include "env/core/rng.h"
+#include "partitioner/front_end.h"
 #include "worker/runtime/autocast.h"
 #include "worker/runtime/batches.h"
 #include "worker/runtime/export_model.h"
+#include "worker/runtime/export_onnx.h"
 #include "worker/runtime/gradient_scale.h"
 #include "worker/runtime/learning_rate.h"
 #include "worker/runtime/load_model.h"
@@ -489,6 +491,8 @@ class Trainer {
     }
     MoveConstants(model_, at::Device(at::kCPU));
     result->torchscript = ExportTorchScript(model_, content_, result->weights, sample_shape_);
+    if (partitioner::FormatOfContent(content_) == partitioner::ModelFormat::kOnnx)
+      result->onnx = ExportOnnx(model_, content_, result->weights);
   }
 
   const wire::Assign& assign_;

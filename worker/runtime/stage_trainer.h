@@ -53,6 +53,7 @@ struct TrainerSetup {
 struct TrainerResult {
   bool stopped = false;        // by a checkpoint that was to be the last; then only `losses` and `weights` are set
   std::string torchscript;     // bytes of the trained model; empty unless this stage owns the output
+  std::string onnx;            // the same as ONNX, where the model came as that
   std::vector<double> losses;  // by iteration, from where it began; empty unless this stage owns the output
   double final_loss = 0;       // mean over the last epoch
   double accuracy = -1;        // share of held-out samples (tokens) whose largest output is their label; -1: none

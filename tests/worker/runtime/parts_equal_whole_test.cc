@@ -20,6 +20,7 @@
 #include "worker/runtime/batches.h"
 #include "worker/runtime/load_model.h"
 #include "worker/runtime/snapshot.h"
+#include "worker/runtime/stage.h"
 #include "worker/runtime/stage_trainer.h"
 
 namespace weir::worker {
@@ -273,6 +274,32 @@ TEST(StageTrainerTest, RefusesWhatItDoesNotKnowAndSaysWhereALossIsLost) {
   EXPECT_NE(message([](auto* t) { t->set_precision("fp8"); }).find("fp32, bf16 or fp16"), std::string::npos);
   EXPECT_NE(message([](auto* t) { t->set_loss("token_cross_entropy"); }).find("a label for each token"), std::string::npos);
   EXPECT_NE(message([](auto* t) { t->mutable_optimizer()->set_learning_rate(1e30); }).find(" at iteration "), std::string::npos);
+}
+
+// The trained ONNX file, loaded again: the same weights and the same outputs as the TorchScript one.
+TEST(StageTrainerTest, ExportsOnnxThatLoadsAgain) {
+  at::set_num_threads(1);
+  for (const char* file : {"resnet_tiny.onnx", "attention.onnx", "unet.onnx", "transformer.onnx"}) {
+    SCOPED_TRACE(file);
+    const TrainerResult result = RunParts(Plan(file, 2, "sgd"), ReadFile(kRoot + "/models/" + file), 2);
+    ASSERT_FALSE(result.onnx.empty());
+    const Dataset& data = DataOf(file);
+    const auto again = LoadLoweredModel(result.onnx, file, 8, data.sample_shape);
+    ASSERT_EQ(again.weights.size(), result.weights.size());
+    std::vector<int> ids;
+    for (std::size_t w = 0; w < again.weights.size(); ++w) {
+      EXPECT_TRUE(torch::equal(again.weights[w].tensor, result.weights[w])) << again.weights[w].names.front();
+      ids.push_back(static_cast<int>(w));
+    }
+    Stage stage(again, std::vector<int>(again.operators.size(), 0), 0, InitialWeights(again, ids, Init::kKeep, 1));
+    Batches batches(data, 8, 0.2, 7);
+    const at::Tensor input = batches.HeldOutFeatures(0, 8);
+    const at::Tensor output = stage.Forward(0, partitioner::Mode::kEvaluate, 0, {}, input).output;
+    std::istringstream stream(result.torchscript);
+    torch::jit::Module module = torch::jit::load(stream);
+    torch::NoGradGuard no_grad;
+    EXPECT_TRUE(torch::allclose(output, module.forward({input}).toTensor(), 1e-5, 1e-6));
+  }
 }
 
 // A checkpoint cut off or changed anywhere is found out; the bytes of another model or iteration are too.
