@@ -32,8 +32,8 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string mode, device, model, data;
-  std::map<std::string, double> number = {{"batch", 64}, {"iterations", 60}, {"runs", 5},  {"epochs", 3},       {"parts", 3},
-                                          {"micro", 4},  {"seeds", 5},       {"lr", 0.05}, {"micro_batches", 1}};
+  std::map<std::string, double> number = {{"batch", 64}, {"iterations", 60}, {"runs", 5},  {"epochs", 3}, {"parts", 3},
+                                          {"micro", 4},  {"graphs", 1},      {"seeds", 5}, {"lr", 0.05},  {"micro_batches", 1}};
 };
 
 struct Task {
@@ -42,6 +42,7 @@ struct Task {
   Dataset data;
   at::Device device = at::kCPU;
   std::string init = "kaiming";
+  bool graphs = true;
 };
 
 double Seconds(Clock::time_point since) {
@@ -51,6 +52,7 @@ double Seconds(Clock::time_point since) {
 Task Prepare(const Options& o, std::uint64_t seed, int micro_batches) {
   Task task;
   task.content = ReadFile(o.model);
+  task.graphs = o.number.at("graphs") != 0;
   task.device = DeviceOf(o.device);
   wire::TrainSpec* train = task.assign.mutable_train();
   wire::DataSpec* spec = train->mutable_data();
@@ -207,7 +209,7 @@ Outcome Weir(Task task, int parts) {
         if (progress.iteration == progress.total && progress.total > kWarm)
           outcome.seconds_per_iteration = Seconds(start) / static_cast<double>(progress.total - kWarm);
       };
-      const TrainerResult result = TrainStage(own, task.content, task.data, &exchange, hooks, {task.device, {}});
+      const TrainerResult result = TrainStage(own, task.content, task.data, &exchange, hooks, {task.device, {}, task.graphs});
       if (!result.torchscript.empty()) outcome.accuracy = result.accuracy;
     });
   }

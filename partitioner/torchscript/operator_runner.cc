@@ -202,16 +202,17 @@ OperatorRunner::OperatorRunner(const LoweredModel& model, int operator_index, Mo
 
 std::vector<at::Tensor> OperatorRunner::Run(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& parameters,
                                             std::uint64_t seed) const {
-  std::vector<IValue> slots(num_slots_);
+  // Constants stay where they are: slot i of the rest is slots[i - constants].
+  const int num_constants = static_cast<int>(constants_.size());
+  std::vector<IValue> slots(num_slots_ - num_constants);
   std::size_t next = 0;
-  for (const IValue& c : constants_) slots[next++] = c;
   for (const at::Tensor& t : inputs) slots[next++] = t;
   for (const at::Tensor& t : parameters) slots[next++] = t;
   Stack stack;
   std::uint64_t draw = 0;
   for (const Instruction& instruction : instructions_) {
     stack.clear();
-    for (int s : instruction.inputs) stack.push_back(slots[s]);
+    for (int s : instruction.inputs) stack.push_back(s < num_constants ? constants_[s] : slots[s - num_constants]);
     if (instruction.masked) {
       instruction.masked(stack, Mix64(seed, draw++));
     } else if (instruction.random) {
@@ -222,11 +223,11 @@ std::vector<at::Tensor> OperatorRunner::Run(const std::vector<at::Tensor>& input
       instruction.run(stack);
     }
     WEIR_CHECK_EQ(stack.size(), instruction.outputs.size());
-    for (std::size_t i = 0; i < stack.size(); ++i) slots[instruction.outputs[i]] = std::move(stack[i]);
+    for (std::size_t i = 0; i < stack.size(); ++i) slots[instruction.outputs[i] - num_constants] = std::move(stack[i]);
   }
   std::vector<at::Tensor> outputs;
   outputs.reserve(output_slots_.size());
-  for (int s : output_slots_) outputs.push_back(slots[s].toTensor());
+  for (int s : output_slots_) outputs.push_back((s < num_constants ? constants_[s] : slots[s - num_constants]).toTensor());
   return outputs;
 }
 

@@ -133,6 +133,15 @@ Stage::Forwarded Stage::Forward(int micro_batch, Mode mode, std::uint64_t seed, 
   return result;
 }
 
+bool Stage::draws_random_numbers() const {
+  for (int op : operators_) {
+    for (const torch::jit::Node* node : model_.operators[op].nodes) {
+      if (partitioner::DrawsRandomNumbers(node)) return true;
+    }
+  }
+  return false;
+}
+
 bool Stage::NeedsGradient(int micro_batch, std::size_t export_index) const {
   return !pending_.at(micro_batch).roots[export_index].empty();
 }

@@ -57,6 +57,10 @@ class Stage {
   std::vector<Gradients> Backward(int micro_batch, const std::vector<Gradients>& from_readers, const at::Tensor& loss);
   // Whether export i of this micro-batch expects gradients back.
   bool NeedsGradient(int micro_batch, std::size_t export_index) const;
+  // Drops what waits for a backward pass that won't come.
+  void Forget() { pending_.clear(); }
+  // An operator of this stage draws random numbers in train mode.
+  bool draws_random_numbers() const;
   // Whether import i goes back with gradients: as its sender had it in the last forward pass in train mode.
   bool ImportNeedsGradient(std::size_t import_index) const { return import_needs_gradient_[import_index]; }
 

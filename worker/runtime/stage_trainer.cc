@@ -15,10 +15,12 @@
 
 #include "env/core/check.h"
 #include "env/core/error.h"
+#include "env/core/log.h"
 #include "env/core/rng.h"
 #include "partitioner/front_end.h"
 #include "worker/runtime/autocast.h"
 #include "worker/runtime/batches.h"
+#include "worker/runtime/device_graph.h"
 #include "worker/runtime/export_model.h"
 #include "worker/runtime/export_onnx.h"
 #include "worker/runtime/gradient_scale.h"
@@ -86,6 +88,8 @@ class Trainer {
     if (!trainable.empty()) optimizer_ = MakeOptimizer(train_.optimizer(), trainable);
     total_ = TotalIterations(train_.iterations(), train_.epochs(), batches_.train_samples(), train_.batch());
     if (!setup.resume_paths.empty()) Resume(setup.resume_paths);
+    may_record_ = setup.graphs && staging_.on_device() && num_stages() == 1 && scale_.loss_scale() == 1 && !hooks_.pace &&
+                  !stage_.draws_random_numbers();
   }
 
   TrainerResult Run() {
@@ -250,10 +254,21 @@ class Trainer {
     if (optimizer_) {
       SetLearningRate(optimizer_.get(),
                       train_.optimizer().learning_rate() * LearningRateFactor(train_.optimizer().schedule(), iteration, total_));
-      for (int id : trainable_) at::Tensor(stage_.weight(id)).mutable_grad().reset();
+      if (!graph_) ResetGradients();
     }
     std::vector<at::Tensor> losses(train_.micro_batches());
+    constexpr std::int64_t kEager = 3;  // iterations before one is recorded: libraries set themselves up
+    if (may_record_ && iteration >= begin_ + kEager) {
+      if (!graph_ && !Record(iteration)) may_record_ = false;
+    }
+    if (graph_) {
+      if (hooks_.check) hooks_.check();
+      LoadStatic(iteration);
+      graph_->Replay();
+      losses = static_losses_;
+    }
     for (const PipelineStep& step : steps_) {
+      if (graph_) break;
       if (hooks_.check) hooks_.check();
       if (step.forward) {
         Forward(iteration, step.micro_batch, &losses[step.micro_batch]);
@@ -261,7 +276,11 @@ class Trainer {
         Backward(iteration, step.micro_batch, losses[step.micro_batch]);
       }
     }
-    if (scale_.needs_norm()) StepByNorm(iteration);
+    if (scale_.needs_norm()) {
+      StepByNorm(iteration);
+    } else if (graph_ && optimizer_) {
+      optimizer_->step();
+    }
     if (stage_.has_output()) {
       pending_losses_.push_back({iteration, Sum(losses), staging_.on_device() ? staging_.Record() : nullptr});
       // The CPU may run one iteration ahead of the device.
@@ -269,6 +288,56 @@ class Trainer {
     }
     if (!owns_output()) flags = exchange_->Receive(TensorKind::kControl, owner_, iteration, 0).ids.at(0);
     return flags;
+  }
+
+  void ResetGradients() {
+    for (int id : trainable_) at::Tensor(stage_.weight(id)).mutable_grad().reset();
+  }
+
+  // ---- A recorded iteration: the passes of all micro-batches, from static inputs into static losses and gradients
+
+  void LoadStatic(std::int64_t iteration) {
+    torch::NoGradGuard no_grad;
+    for (int m = 0; m < train_.micro_batches(); ++m) {
+      static_inputs_[m].copy_(batches_.Features(iteration, m * rows_, (m + 1) * rows_), /*non_blocking=*/true);
+      static_labels_[m].copy_(batches_.Labels(iteration, m * rows_, (m + 1) * rows_), /*non_blocking=*/true);
+    }
+  }
+
+  bool Record(std::int64_t iteration) {
+    const int micro_batches = train_.micro_batches();
+    static_inputs_.clear();
+    static_labels_.clear();
+    for (int m = 0; m < micro_batches; ++m) {
+      static_inputs_.push_back(batches_.Features(iteration, m * rows_, (m + 1) * rows_).to(staging_.device()));
+      static_labels_.push_back(batches_.Labels(iteration, m * rows_, (m + 1) * rows_).to(staging_.device()));
+    }
+    static_losses_.assign(micro_batches, at::Tensor());
+    ResetGradients();  // so that the first recorded pass writes them and the others add
+    std::string why;
+    graph_ = RecordGraph(
+        staging_.device(),
+        [&] {
+          for (const PipelineStep& step : steps_) {
+            const int m = step.micro_batch;
+            if (step.forward) {
+              const Autocast autocast(staging_.device(), precision_);
+              const Stage::Forwarded forwarded = stage_.Forward(m, Mode::kTrain, 0, {}, static_inputs_[m]);
+              static_losses_[m] = Loss(loss_, forwarded.output, static_labels_[m], train_.data().num_classes()) /
+                                  static_cast<double>(micro_batches);
+            } else {
+              stage_.Backward(m, {}, static_losses_[m]);
+              static_losses_[m] = static_losses_[m].detach();
+            }
+          }
+        },
+        &why);
+    if (!graph_) {
+      WEIR_LOG(Info, "event=not_recorded model={} reason=\"{}\"", assign_.model_name(), why);
+      stage_.Forget();
+      ResetGradients();
+    }
+    return graph_ != nullptr;
   }
 
   void Forward(std::int64_t iteration, int m, at::Tensor* loss) {
@@ -514,7 +583,10 @@ class Trainer {
   std::map<int, std::vector<std::size_t>> imports_from_, exports_to_;  // by peer stage: indices into imports(), exports()
   std::vector<int> trainable_;                                         // ids of this stage's
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  std::int64_t total_ = 0, begin_ = 0;  // iterations: all, and where this run begins
+  bool may_record_ = false;
+  std::vector<at::Tensor> static_inputs_, static_labels_, static_losses_;  // by micro-batch
+  std::unique_ptr<DeviceGraph> graph_;                                     // null: passes run one operator at a time
+  std::int64_t total_ = 0, begin_ = 0;                                     // iterations: all, and where this run begins
   std::deque<PendingLoss> pending_losses_;
   std::vector<double> losses_;  // by iteration; a resumed run begins with the last ones of the run before
   std::int64_t before_ = 0;     // how many of them

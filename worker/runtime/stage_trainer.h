@@ -48,6 +48,8 @@ struct TrainerHooks {
 struct TrainerSetup {
   at::Device device = at::Device(at::kCPU);
   std::vector<std::string> resume_paths;  // the files of assign.resume
+  bool graphs =
+      true;  // replay iterations from a recorded graph where the device has them and the part is static (device_graph.h)
 };
 
 struct TrainerResult {
