@@ -10,6 +10,7 @@ namespace weir::partitioner {
 namespace {
 
 DeviceMaskFill g_device_fill = nullptr;
+thread_local const RecordedSeeds* t_recorded = nullptr;
 
 void Fill(float* mask, std::int64_t count, double p, std::uint64_t seed) {
   const std::uint32_t threshold = DropThreshold(p);
@@ -27,10 +28,16 @@ void SetDeviceMaskFill(DeviceMaskFill fill) {
   g_device_fill = fill;
 }
 
+void SetRecordedSeeds(const RecordedSeeds* seeds) {
+  t_recorded = seeds;
+}
+
 at::Tensor DropoutMask(at::IntArrayRef shape, double p, std::uint64_t seed, const at::Device& device) {
   if (!device.is_cpu() && g_device_fill) {
     at::Tensor mask = at::empty(shape, at::TensorOptions(at::kFloat).device(device));
-    g_device_fill(mask.data_ptr<float>(), mask.numel(), p, seed, device.index());
+    const std::uint64_t* device_seed = nullptr;
+    if (t_recorded) device_seed = t_recorded->device_seeds + t_recorded->slot.at(seed);
+    g_device_fill(mask.data_ptr<float>(), mask.numel(), p, seed, device_seed, device.index());
     return mask;
   }
   at::Tensor mask = at::empty(shape);

@@ -61,7 +61,8 @@ std::function<void(Stack&)> WrapInGraph(const Node* node, const std::vector<Valu
   return [code](Stack& stack) { torch::jit::InterpreterState(*code).run(stack); };
 }
 
-// Dropout of elements or of whole channels: has a mask of our own (dropout.h). Other random operators draw from LibTorch's generator.
+// Dropout of elements or of whole channels: has a mask of our own (dropout.h). Other random operators draw from LibTorch's
+// generator.
 bool HasOwnMask(const Node* node) {
   return node->kind() == c10::Symbol::fromQualString("aten::dropout") ||
          node->kind() == c10::Symbol::fromQualString("aten::dropout_") ||
@@ -108,6 +109,21 @@ bool DrawsRandomNumbers(const Node* node) {
   }
   const std::string_view kind = node->kind().toUnqualString();
   return kind.find("dropout") != std::string_view::npos || kind.find("scaled_dot_product_attention") != std::string_view::npos;
+}
+
+bool DrawsFromGenerator(const Node* node) {
+  return DrawsRandomNumbers(node) && !(node->maybeOperator() != nullptr && node->blocks().empty() && HasOwnMask(node));
+}
+
+std::vector<std::uint64_t> OperatorRunner::MaskSeeds(std::uint64_t seed) const {
+  std::vector<std::uint64_t> seeds;
+  std::uint64_t draw = 0;
+  for (const Instruction& instruction : instructions_) {
+    if (!instruction.random) continue;
+    if (instruction.masked) seeds.push_back(Mix64(seed, draw));
+    ++draw;
+  }
+  return seeds;
 }
 
 std::vector<Value*> Reads(const Node* node) {

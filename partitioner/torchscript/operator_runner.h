@@ -22,10 +22,14 @@ class OperatorRunner {
   OperatorRunner(const LoweredModel& model, int operator_index, Mode mode);
 
   // `inputs` as operator_graph.operators[i].inputs, `parameters` as .parameters; returns .outputs.
-  // `seed` fixes what random operators draw: equal seeds give equal masks wherever the operator runs (dropout.h: on every device).
-  // Thread-safe: random operators other than dropout take a process-wide lock, because LibTorch's generator is one per device.
+  // `seed` fixes what random operators draw: equal seeds give equal masks wherever the operator runs (dropout.h: on every
+  // device). Thread-safe: random operators other than dropout take a process-wide lock, because LibTorch's generator is one per
+  // device.
   std::vector<at::Tensor> Run(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& parameters,
                               std::uint64_t seed) const;
+
+  // The seed of each dropout mask that Run(..., seed) may make, in order.
+  std::vector<std::uint64_t> MaskSeeds(std::uint64_t seed) const;
 
  private:
   struct Instruction {
@@ -43,6 +47,9 @@ class OperatorRunner {
 
 // True for operators whose result depends on a random generator in train mode.
 bool DrawsRandomNumbers(const torch::jit::Node* node);
+
+// Of those: from LibTorch's generator, not through a mask of our own (dropout.h).
+bool DrawsFromGenerator(const torch::jit::Node* node);
 
 // Values that a node reads, also from within its blocks (captures), in order, each once.
 std::vector<torch::jit::Value*> Reads(const torch::jit::Node* node);

@@ -5,7 +5,9 @@ namespace weir::kernels {
 namespace {
 
 // Grid-stride over blocks of four words.
-__global__ void Fill(float* mask, std::int64_t count, std::uint32_t threshold, float kept, std::uint64_t seed) {
+__global__ void Fill(float* mask, std::int64_t count, std::uint32_t threshold, float kept, std::uint64_t seed,
+                     const std::uint64_t* device_seed) {
+  if (device_seed) seed = *device_seed;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t b = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; 4 * b < count; b += step) {
     const Philox4 words = PhiloxBlock(seed, static_cast<std::uint64_t>(b));
@@ -24,12 +26,13 @@ __global__ void Fill(float* mask, std::int64_t count, std::uint32_t threshold, f
 
 }  // namespace
 
-cudaError_t FillDropoutMask(float* mask, std::int64_t count, double p, std::uint64_t seed, cudaStream_t stream) {
+cudaError_t FillDropoutMask(float* mask, std::int64_t count, double p, std::uint64_t seed, const std::uint64_t* device_seed,
+                            cudaStream_t stream) {
   if (count <= 0) return cudaSuccess;
   constexpr int kThreads = 256;
   const std::int64_t blocks = (count / 4 + kThreads) / kThreads;
   const float kept = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.f;
-  Fill<<<static_cast<int>(blocks < 4096 ? blocks : 4096), kThreads, 0, stream>>>(mask, count, DropThreshold(p), kept, seed);
+  Fill<<<static_cast<int>(blocks < 4096 ? blocks : 4096), kThreads, 0, stream>>>(mask, count, DropThreshold(p), kept, seed, device_seed);
   return cudaGetLastError();
 }
 

@@ -1,6 +1,7 @@
 #include "worker/runtime/device_memory.h"
 
 #ifdef WEIR_CUDA
+#include <ATen/Functions.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -17,12 +18,15 @@ namespace weir::worker {
 
 void PrepareDevice(const at::Device& device, double memory_bytes) {
   if (!device.is_cuda()) return;
-  partitioner::SetDeviceMaskFill([](float* mask, std::int64_t count, double p, std::uint64_t seed, int index) {
-    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index));
-    kernels::FillDropoutMask(mask, count, p, seed,
-                             c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(index)).stream());
-  });
+  partitioner::SetDeviceMaskFill(
+      [](float* mask, std::int64_t count, double p, std::uint64_t seed, const std::uint64_t* device_seed, int index) {
+        const auto device_index = static_cast<c10::DeviceIndex>(index);
+        const c10::cuda::CUDAGuard guard(device_index);
+        C10_CUDA_CHECK(
+            kernels::FillDropoutMask(mask, count, p, seed, device_seed, c10::cuda::getCurrentCUDAStream(device_index).stream()));
+      });
   if (memory_bytes <= 0) return;
+  (void)at::empty({1}, at::TensorOptions(device));  // sets the allocator up
   std::size_t free = 0, total = 0;
   const c10::cuda::CUDAGuard guard(device);
   C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));

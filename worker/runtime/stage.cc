@@ -133,13 +133,22 @@ Stage::Forwarded Stage::Forward(int micro_batch, Mode mode, std::uint64_t seed, 
   return result;
 }
 
-bool Stage::draws_random_numbers() const {
+bool Stage::draws_from_generator() const {
   for (int op : operators_) {
     for (const torch::jit::Node* node : model_.operators[op].nodes) {
-      if (partitioner::DrawsRandomNumbers(node)) return true;
+      if (partitioner::DrawsFromGenerator(node)) return true;
     }
   }
   return false;
+}
+
+std::vector<std::uint64_t> Stage::MaskSeeds(std::uint64_t seed) const {
+  std::vector<std::uint64_t> seeds;
+  for (int op : operators_) {
+    const auto more = runners_[static_cast<int>(Mode::kTrain)].at(op)->MaskSeeds(Mix64(seed, static_cast<std::uint64_t>(op)));
+    seeds.insert(seeds.end(), more.begin(), more.end());
+  }
+  return seeds;
 }
 
 bool Stage::NeedsGradient(int micro_batch, std::size_t export_index) const {

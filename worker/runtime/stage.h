@@ -59,8 +59,10 @@ class Stage {
   bool NeedsGradient(int micro_batch, std::size_t export_index) const;
   // Drops what waits for a backward pass that won't come.
   void Forget() { pending_.clear(); }
-  // An operator of this stage draws random numbers in train mode.
-  bool draws_random_numbers() const;
+  // An operator of this stage draws from LibTorch's generator in train mode (dropout doesn't: it has masks of our own).
+  bool draws_from_generator() const;
+  // The seeds of all dropout masks of Forward(..., kTrain, seed, ...), in order. REQUIRES: Forward has run in that mode.
+  std::vector<std::uint64_t> MaskSeeds(std::uint64_t seed) const;
   // Whether import i goes back with gradients: as its sender had it in the last forward pass in train mode.
   bool ImportNeedsGradient(std::size_t import_index) const { return import_needs_gradient_[import_index]; }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <numeric>
@@ -18,6 +19,7 @@
 #include "env/core/log.h"
 #include "env/core/rng.h"
 #include "partitioner/front_end.h"
+#include "partitioner/torchscript/dropout.h"
 #include "worker/runtime/autocast.h"
 #include "worker/runtime/batches.h"
 #include "worker/runtime/device_graph.h"
@@ -89,7 +91,7 @@ class Trainer {
     total_ = TotalIterations(train_.iterations(), train_.epochs(), batches_.train_samples(), train_.batch());
     if (!setup.resume_paths.empty()) Resume(setup.resume_paths);
     may_record_ = setup.graphs && staging_.on_device() && num_stages() == 1 && scale_.loss_scale() == 1 && !hooks_.pace &&
-                  !stage_.draws_random_numbers();
+                  !stage_.draws_from_generator();
   }
 
   TrainerResult Run() {
@@ -298,10 +300,26 @@ class Trainer {
 
   void LoadStatic(std::int64_t iteration) {
     torch::NoGradGuard no_grad;
+    if (static_seeds_.defined()) {
+      const std::vector<std::uint64_t> seeds = MaskSeeds(iteration);
+      at::Tensor host = staging_.EmptyHost({static_cast<std::int64_t>(seeds.size())}, at::kLong);
+      std::memcpy(host.data_ptr(), seeds.data(), seeds.size() * sizeof(std::uint64_t));
+      static_seeds_.copy_(host, /*non_blocking=*/true);
+    }
     for (int m = 0; m < train_.micro_batches(); ++m) {
       static_inputs_[m].copy_(batches_.Features(iteration, m * rows_, (m + 1) * rows_), /*non_blocking=*/true);
       static_labels_[m].copy_(batches_.Labels(iteration, m * rows_, (m + 1) * rows_), /*non_blocking=*/true);
     }
+  }
+
+  // Of all dropout masks of an iteration.
+  std::vector<std::uint64_t> MaskSeeds(std::int64_t iteration) const {
+    std::vector<std::uint64_t> seeds;
+    for (int m = 0; m < train_.micro_batches(); ++m) {
+      const auto more = stage_.MaskSeeds(Seed(iteration, m));
+      seeds.insert(seeds.end(), more.begin(), more.end());
+    }
+    return seeds;
   }
 
   bool Record(std::int64_t iteration) {
@@ -313,6 +331,15 @@ class Trainer {
       static_labels_.push_back(batches_.Labels(iteration, m * rows_, (m + 1) * rows_).to(staging_.device()));
     }
     static_losses_.assign(micro_batches, at::Tensor());
+    const std::vector<std::uint64_t> seeds = MaskSeeds(iteration);
+    partitioner::RecordedSeeds recorded;
+    if (!seeds.empty()) {
+      static_seeds_ =
+          at::empty({static_cast<std::int64_t>(seeds.size())}, at::TensorOptions(at::kLong).device(staging_.device()));
+      recorded.device_seeds = reinterpret_cast<const std::uint64_t*>(static_seeds_.data_ptr<std::int64_t>());
+      for (std::size_t i = 0; i < seeds.size(); ++i) recorded.slot[seeds[i]] = static_cast<std::int64_t>(i);
+      partitioner::SetRecordedSeeds(&recorded);
+    }
     ResetGradients();  // so that the first recorded pass writes them and the others add
     std::string why;
     graph_ = RecordGraph(
@@ -322,7 +349,7 @@ class Trainer {
             const int m = step.micro_batch;
             if (step.forward) {
               const Autocast autocast(staging_.device(), precision_);
-              const Stage::Forwarded forwarded = stage_.Forward(m, Mode::kTrain, 0, {}, static_inputs_[m]);
+              const Stage::Forwarded forwarded = stage_.Forward(m, Mode::kTrain, Seed(iteration, m), {}, static_inputs_[m]);
               static_losses_[m] = Loss(loss_, forwarded.output, static_labels_[m], train_.data().num_classes()) /
                                   static_cast<double>(micro_batches);
             } else {
@@ -332,6 +359,7 @@ class Trainer {
           }
         },
         &why);
+    partitioner::SetRecordedSeeds(nullptr);
     if (!graph_) {
       WEIR_LOG(Info, "event=not_recorded model={} reason=\"{}\"", assign_.model_name(), why);
       stage_.Forget();
@@ -585,6 +613,7 @@ class Trainer {
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   bool may_record_ = false;
   std::vector<at::Tensor> static_inputs_, static_labels_, static_losses_;  // by micro-batch
+  at::Tensor static_seeds_;                                                // of the dropout masks; undefined where there are none
   std::unique_ptr<DeviceGraph> graph_;                                     // null: passes run one operator at a time
   std::int64_t total_ = 0, begin_ = 0;                                     // iterations: all, and where this run begins
   std::deque<PendingLoss> pending_losses_;
