@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "coordinator/run_log.h"
 #include "env/core/check.h"
 #include "env/core/error.h"
 #include "env/core/log.h"
@@ -48,6 +49,7 @@ DecisionLoop::DecisionLoop(LoopOptions options, LoopHooks hooks, std::unique_ptr
       state_({}, options_.model, now),
       now_(now) {
   scheduler_->Reset();
+  log_.Append(now_, "coordinator_start", StartFields(options_.model, scheduler_->name()));
 }
 
 void DecisionLoop::Advance(double now) {
@@ -240,7 +242,10 @@ void DecisionLoop::Admit(Job* job) {
     info.set_reason(plan.why_not);
     return;
   }
+  plan.spec.overhead_seconds = corrections_.Overhead(plan.graph_fingerprint);
+  info.set_graph_fingerprint(plan.graph_fingerprint);
   CheckSpec(plan.spec, fmt::format("job {}", id));
+  log_.Append(now_, "plan", PlanFields(plan.spec, info.model()));
   state_.AddJob(plan.spec);
   job->in_state = true;
   changed_ = true;
@@ -250,6 +255,7 @@ void DecisionLoop::End(Job* job, const std::string& state, const std::string& re
   wire::JobInfo& info = job->info();
   const auto id = static_cast<JobId>(info.job());
   StopStages(job, reason.empty() ? state : reason);
+  if (state == "finished") LearnFrom(job);
   if (job->in_state) state_.Finish(id);
   job->in_state = false;
   job->plan.reset();
@@ -260,9 +266,10 @@ void DecisionLoop::End(Job* job, const std::string& state, const std::string& re
   Touch(job);
   changed_ = true;
   if (state == "finished") {
-    log_.Append(now_, "finish", {{"job", Wide(id)}, {"jct", now_ - info.arrival()}});
+    log_.Append(now_, "finish", FinishFields(info));
   } else {
-    log_.Append(now_, state == "failed" ? "fail" : "cancel", {{"job", Wide(id)}, {"reason", reason}});
+    log_.Append(now_, state == "failed" ? "fail" : "cancel",
+                {{"job", Wide(id)}, {"reason", reason}, {"iterations", info.iterations_done()}});
   }
   WEIR_LOG(Info, "event={} job={} name={} reason=\"{}\"", state, id, info.name(), reason);
 }
@@ -283,7 +290,7 @@ void DecisionLoop::Requeue(Job* job, const std::string& reason, bool counts) {
   info.clear_workers();
   Touch(job);
   changed_ = true;
-  log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", reason}});
+  log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", reason}, {"iterations", info.iterations_done()}});
   WEIR_LOG(Warning, "event=requeue job={} attempt={} reason=\"{}\"", id, info.attempt(), reason);
 }
 
@@ -379,6 +386,7 @@ void DecisionLoop::OnProgress(WorkerEntry* worker, const wire::Progress& progres
   if (iteration <= before) return;
   if (std::isfinite(progress.iteration_seconds()) && progress.iteration_seconds() > 0) {
     job->report_iterations += static_cast<double>(iteration - before);
+    CountIterations(job, static_cast<double>(iteration - before));
     job->report_seconds += progress.iteration_seconds() * static_cast<double>(iteration - before);
     info.set_measured_iteration_seconds(job->report_seconds / job->report_iterations);
   }
@@ -480,19 +488,14 @@ void DecisionLoop::OnHello(const std::string& peer, const wire::Hello& hello) {
   state_.SetWorkerAvailable(worker->id, worker->state == WorkerEntry::State::kReady);
   changed_ = true;
   if (joins) {
-    log_.Append(now_, "worker_join",
-                {{"worker", std::int64_t{worker->id}},
-                 {"name", spec.name},
-                 {"flops", spec.flops},
-                 {"memory", spec.memory_bytes},
-                 {"bandwidth", spec.bandwidth},
-                 {"latency", spec.latency},
-                 {"corun_gain", spec.corun_gain},
-                 {"max_residents", std::int64_t{spec.max_residents}}});
+    log_.Append(now_, "worker_join", WorkerFields(spec, worker->id));
     WEIR_LOG(Info, "event=worker_join worker={} flops={} memory={} emulated={}", spec.name, FormatCount(spec.flops),
              FormatBytes(spec.memory_bytes), hello.emulated());
     ReplanWaiting();
   }
+  if (!joins) log_.Append(now_, "worker_change", WorkerFields(spec, worker->id));
+  if (hello.has_calibration()) worker->calibration = hello.calibration();
+  if (worker->bench_until >= 0) state_.SetWorkerAvailable(worker->id, false);
   ack.set_worker_id(worker->id);
   Send(peer, MessageType::kHelloAck, ack);
   for (const wire::StageKey& key : hello.running()) Fenced(worker, key);  // stops what is no longer wanted
@@ -501,7 +504,9 @@ void DecisionLoop::OnHello(const std::string& peer, const wire::Hello& hello) {
 void DecisionLoop::OnHeartbeat(const std::string& peer, const wire::Heartbeat& beat) {
   wire::HeartbeatAck ack;
   ack.set_sequence(beat.sequence());
-  ack.set_unknown(workers_.ByPeer(peer) == nullptr);
+  WorkerEntry* worker = workers_.ByPeer(peer);
+  if (worker && beat.has_telemetry()) worker->telemetry = beat.telemetry();
+  ack.set_unknown(worker == nullptr);
   Send(peer, MessageType::kHeartbeatAck, ack);
 }
 
@@ -512,6 +517,7 @@ void DecisionLoop::OnBye(WorkerEntry* worker, const std::string& reason) {
 
 void DecisionLoop::OnTick(double now) {
   Advance(now);
+  WatchBenches();
   for (WorkerEntry& worker : workers_.entries()) {
     if (!worker.connected()) continue;
     const double silent = now_ - worker.last_seen;
@@ -571,12 +577,11 @@ void DecisionLoop::Decide(double now) {
     }
     Job* job = Find(action.job);
     wire::JobInfo& info = job->info();
-    info.set_predicted_iteration_seconds(state_.IterationTimeIfPlaced(action.job, action.placement));
     info.set_scheduler(scheduler_->name());
     info.set_policy_hash(options_.policy_hash);
     info.set_decision_seconds(seconds);
     state_.Apply(action);
-    log_.Append(now_, "place", {{"job", Wide(action.job)}, {"workers", action.placement}});
+    RecordPlacement(job, action.placement);
     WEIR_LOG(Info, "event=place job={} scheduler={} decision={:.2f}ms predicted_iteration={:.2f}ms", action.job,
              scheduler_->name(), 1e3 * seconds, 1e3 * info.predicted_iteration_seconds());
     Dispatch(job, action.placement);
@@ -647,6 +652,9 @@ void DecisionLoop::OnList(const std::string& peer, const wire::ListRequest& requ
     info->set_name(worker.spec.worker());
     info->set_state(std::string(StateName(worker.state)));
     *info->mutable_spec() = worker.spec;
+    *info->mutable_telemetry() = worker.telemetry;
+    *info->mutable_calibration() = worker.calibration;
+    info->set_benching(worker.bench_until >= 0);
     for (JobId id : state_.residents(worker.id)) info->add_jobs(id);
     info->set_seen_seconds_ago(now_ - worker.last_seen);
   }
@@ -675,7 +683,7 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
     worker->last_seen = now_;
     if (worker->state == WorkerEntry::State::kSuspected) {
       worker->state = worker->spec.bulk_address().empty() ? WorkerEntry::State::kStarting : WorkerEntry::State::kReady;
-      state_.SetWorkerAvailable(worker->id, worker->state == WorkerEntry::State::kReady);
+      state_.SetWorkerAvailable(worker->id, worker->state == WorkerEntry::State::kReady && worker->bench_until < 0);
       changed_ = true;
     }
   }
@@ -717,6 +725,10 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
       return from_worker(wire::StageDone(), [&](auto& m) { OnStageDone(worker, m); });
     case MessageType::kStageFailed:
       return from_worker(wire::StageFailed(), [&](auto& m) { OnStageFailed(worker, m); });
+    case MessageType::kCalibrated:
+      return from_worker(wire::Calibrated(), [&](auto& m) { OnCalibrated(worker, m); });
+    case MessageType::kBenchRequest:
+      return with(wire::BenchRequest(), [&](auto& m) { OnBench(peer, m); });
     case MessageType::kSubmitRequest:
       return with(wire::SubmitRequest(), [&](auto& m) { OnSubmit(peer, std::move(m)); });
     case MessageType::kListRequest:
