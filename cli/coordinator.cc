@@ -26,7 +26,7 @@ void AddCoordinator(CLI::App& app) {
     std::string listen = "tcp://127.0.0.1:7700", artifacts, state = DefaultStateFolder(), scheduler = "greedy", policy;
     double lost_after = 60;
     std::uint64_t seed = 1;
-    bool insecure = false;
+    bool insecure = false, no_corrections = false;
   };
   static Options o;
   CLI::App* verb = app.add_subcommand("coordinator", "Take jobs and decide which worker runs what");
@@ -39,6 +39,7 @@ void AddCoordinator(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   verb->add_option("--seed", o.seed, "Of schedulers that draw random numbers")->capture_default_str();
+  verb->add_flag("--no-corrections", o.no_corrections, "Predict without what earlier runs taught");
   verb->add_flag("--insecure", o.insecure, "Listen beyond loopback without keys: only on a network where everybody is trusted");
   verb->callback([] {
     worker::CheckAddress(o.listen);
@@ -52,6 +53,7 @@ void AddCoordinator(CLI::App& app) {
     options.artifact_listen = o.artifacts;
     options.state_folder = o.state;
     options.lost_after = o.lost_after;
+    options.corrections = !o.no_corrections;
     options.version = WEIR_VERSION;
     options.plan = coordinator::PlanJob;
     SchedulerOptions scheduler;

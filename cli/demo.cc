@@ -57,6 +57,9 @@ JobSpec ToSpec(const wire::JobInfo& info, int id, double epoch) {
   spec.arrival = info.arrival() - epoch;
   spec.iterations = static_cast<double>(info.iterations_total());
   spec.micro_batches = std::max(1, info.micro_batches());
+  spec.evaluation_share = info.evaluation_share();
+  spec.overhead_seconds = info.predicted_overhead_seconds();
+  if (info.correction() > 0) spec.correction = info.correction();
   for (int k = 0; k < info.subgraph_flop_size(); ++k) {
     SubgraphSpec s;
     s.flop = info.subgraph_flop(k);
@@ -224,9 +227,10 @@ void RunDemo(const Options& o) {
   std::fprintf(
       stderr,
       "Starting a coordinator (scheduler %s) and %zu workers on this machine. Speed and memory of the workers are emulated:\n"
-      "they really train, and each part is then stretched to the time that its device would take. Traffic runs at loopback\n"
-      "speed; the links below are what the scheduler reckons with.\n",
-      o.scheduler.c_str(), demo.cluster.workers.size());
+      "they really train, and each part is then stretched to the time that its device would take. Traffic runs at %s.\n",
+      o.scheduler.c_str(), demo.cluster.workers.size(),
+      demo.emulate_link ? "the speed\nof the links below, which are emulated too"
+                        : "loopback\nspeed; the links below are what the scheduler reckons with");
   for (const WorkerSpec& w : demo.cluster.workers) {
     std::fprintf(stderr, "  %-8s %sFLOP/s, %s, %s/s\n", w.name.c_str(), FormatCount(w.flops).c_str(),
                  FormatBytes(w.memory_bytes).c_str(), FormatBytes(w.bandwidth).c_str());
@@ -235,7 +239,7 @@ void RunDemo(const Options& o) {
   std::string policy_hash;
   double epoch = 0;
   {
-    DemoCluster cluster(demo.cluster.workers, folder + "/state", o.scheduler, o.policy);
+    DemoCluster cluster(demo.cluster.workers, folder + "/state", o.scheduler, o.policy, demo.emulate_link);
     const std::vector<std::int64_t> ids = RunJobs(demo, &cluster, o.timeout);
     worker::Client client(cluster.address());
     worker::ArtifactClient artifacts(worker::ArtifactAddress(&client));

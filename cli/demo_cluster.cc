@@ -34,7 +34,7 @@ int FreePort() {
 }  // namespace
 
 DemoCluster::DemoCluster(const std::vector<WorkerSpec>& workers, const std::string& state_folder, const std::string& scheduler,
-                         const std::string& policy) {
+                         const std::string& policy, bool emulate_link) {
   ::setenv("WEIR_LOG", "warning", 0);  // the children's; the user's own choice wins
   address_ = fmt::format("tcp://127.0.0.1:{}", FreePort());
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -52,6 +52,7 @@ DemoCluster::DemoCluster(const std::vector<WorkerSpec>& workers, const std::stri
     add("--latency", fmt::format("{:.9f}s", w.latency));
     add("--corun-gain", fmt::format("{}", w.corun_gain));
     add("--max-residents", std::to_string(w.max_residents));
+    if (emulate_link) c.push_back("--emulate-link");
     add("--work-folder", state_folder + "/worker-" + w.name);
     workers_.push_back(std::make_unique<worker::ChildProcess>(c));
   }

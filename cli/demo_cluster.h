@@ -16,7 +16,7 @@ class DemoCluster {
   // Starts the coordinator on a free port and one daemon a worker, each emulating its speed and memory; returns once all of them
   // have joined. Throws Error(kInfrastructure) where one ends or doesn't join within 60 s.
   DemoCluster(const std::vector<WorkerSpec>& workers, const std::string& state_folder, const std::string& scheduler,
-              const std::string& policy);
+              const std::string& policy, bool emulate_link = false);
   ~DemoCluster();  // ends them in order
 
   const std::string& address() const { return address_; }

@@ -13,6 +13,7 @@ DemoFile ReadDemo(const std::string& path) {
   const Yaml root = Yaml::ParseFile(path);
   DemoFile demo;
   demo.cluster = ReadCluster((folder / root.Required("cluster").AsString()).string());
+  demo.emulate_link = root.Bool("emulate_link", false);
   for (const Yaml& item : root.Required("jobs").Items()) {
     DemoJob job;
     job.job = worker::ReadJobFile((folder / item.Required("file").AsString()).string());

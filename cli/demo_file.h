@@ -18,6 +18,7 @@ struct DemoJob {
 
 struct DemoFile {
   Cluster cluster;
+  bool emulate_link = false;  // activations and gradients travel at the workers' bandwidth and latency
   std::vector<DemoJob> jobs;  // by time
 };
 

@@ -96,6 +96,13 @@ void Show(const Options& o) {
   }
   if (job.measured_iteration_seconds() > 0)
     line("iteration, measured", fmt::format("{:.3f} ms", 1e3 * job.measured_iteration_seconds()));
+  if (job.correction() > 0)
+    line("correction", fmt::format("{:.3f} (measured / modelled iteration of earlier runs)", job.correction()));
+  if (job.predicted_finish() > 0)
+    line("finish, predicted",
+         fmt::format("{:.3f} s, {:.2f} s of it start-up and end", job.predicted_finish(), job.predicted_overhead_seconds()));
+  if (job.measured_overhead_seconds() > 0)
+    line("start-up and end", fmt::format("{:.3f} s, measured", job.measured_overhead_seconds()));
   line("parts", std::to_string(job.parts()));
   for (int k = 0; k < job.subgraph_flop_size(); ++k) {
     line(fmt::format("  part {}", k).c_str(),

@@ -34,6 +34,7 @@ int Run(int argc, char** argv) {
   app.name("weir");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every verb");
+  AddCalibrate(app);
   AddCompare(app);
   AddCoordinator(app);
   AddDemo(app);
@@ -43,6 +44,7 @@ int Run(int argc, char** argv) {
   AddJobVerbs(app);
   AddPartition(app);
   AddPolicy(app);
+  AddReplay(app);
   AddSimulate(app);
   AddTrace(app);
   AddTrain(app);
@@ -51,6 +53,7 @@ int Run(int argc, char** argv) {
   AddUp(app);
   AddVersion(app);
   AddWorker(app);
+  AddWorkers(app);
   AddWorkload(app);
   try {
     std::vector<std::string> verbs;

@@ -102,6 +102,10 @@ nlohmann::ordered_json ToJson(const wire::JobInfo& job, bool full) {
   out["decision_seconds"] = job.decision_seconds();
   out["predicted_iteration_seconds"] = job.predicted_iteration_seconds();
   out["measured_iteration_seconds"] = job.measured_iteration_seconds();
+  out["predicted_finish"] = job.predicted_finish() > 0 ? Number(job.predicted_finish()) : nullptr;
+  out["predicted_overhead_seconds"] = job.predicted_overhead_seconds();
+  out["measured_overhead_seconds"] = job.measured_overhead_seconds();
+  out["correction"] = job.correction() > 0 ? Number(job.correction()) : nullptr;
   out["result_artifact"] = job.result_artifact();
   out["epoch"] = job.epoch();
   out["held_out_loss"] = job.epoch() > 0 ? Number(job.eval_loss()) : nullptr;
@@ -140,6 +144,26 @@ nlohmann::ordered_json ToJson(const wire::JobInfo& job, bool full) {
 
 nlohmann::ordered_json ToJson(const wire::WorkerInfo& worker) {
   const wire::Hello& spec = worker.spec();
+  const wire::Telemetry& t = worker.telemetry();
+  nlohmann::ordered_json seen = nlohmann::ordered_json::object();
+  const auto add = [&](const char* name, bool known, double value) { seen[name] = known ? Number(value) : nullptr; };
+  add("cpu_load", t.has_cpu_load(), t.cpu_load());
+  add("memory_bytes", t.has_memory_bytes(), t.memory_bytes());
+  add("memory_available_bytes", t.has_memory_available_bytes(), t.memory_available_bytes());
+  add("temperature", t.has_temperature(), t.temperature());
+  seen["gpu_source"] = t.gpu_source();
+  add("gpu_load", t.has_gpu_load(), t.gpu_load());
+  add("gpu_memory_bytes", t.has_gpu_memory_bytes(), t.gpu_memory_bytes());
+  add("gpu_memory_used_bytes", t.has_gpu_memory_used_bytes(), t.gpu_memory_used_bytes());
+  add("gpu_temperature", t.has_gpu_temperature(), t.gpu_temperature());
+  add("power_watts", t.has_power_watts(), t.power_watts());
+  add("power_limit_watts", t.has_power_limit_watts(), t.power_limit_watts());
+  seen["throttle"] = t.throttle();
+  nlohmann::ordered_json calibration = {
+      {"flops", worker.calibration().flops() > 0 ? Number(worker.calibration().flops()) : nullptr},
+      {"error", worker.calibration().error()}};
+  calibration["classes"] = nlohmann::ordered_json::object();
+  for (const auto& speed : worker.calibration().speed()) calibration["classes"][speed.name()] = Number(speed.flops());
   return {{"worker_id", worker.worker_id()},
           {"name", worker.name()},
           {"state", worker.state()},
@@ -152,7 +176,10 @@ nlohmann::ordered_json ToJson(const wire::WorkerInfo& worker) {
           {"max_residents", spec.max_residents()},
           {"emulated", spec.emulated()},
           {"jobs", std::vector<std::int64_t>(worker.jobs().begin(), worker.jobs().end())},
-          {"seen_seconds_ago", worker.seen_seconds_ago()}};
+          {"seen_seconds_ago", worker.seen_seconds_ago()},
+          {"measured", spec.measured()},
+          {"telemetry", seen},
+          {"calibration", calibration}};
 }
 
 int StopFd() {

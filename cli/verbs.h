@@ -19,6 +19,7 @@ struct VerbExit {
   ExitCode code;
 };
 
+void AddCalibrate(CLI::App& app);
 void AddCompare(CLI::App& app);
 void AddCoordinator(CLI::App& app);
 void AddDemo(CLI::App& app);
@@ -28,6 +29,7 @@ void AddProfile(CLI::App& app);
 void AddJobVerbs(CLI::App& app);
 void AddPartition(CLI::App& app);
 void AddPolicy(CLI::App& app);
+void AddReplay(CLI::App& app);
 void AddSimulate(CLI::App& app);
 void AddTrace(CLI::App& app);
 void AddTrain(CLI::App& app);
@@ -36,6 +38,7 @@ void AddSubmit(CLI::App& app);
 void AddUp(CLI::App& app);
 void AddVersion(CLI::App& app);
 void AddWorker(CLI::App& app);
+void AddWorkers(CLI::App& app);
 void AddWorkload(CLI::App& app);
 
 // $XDG_STATE_HOME/weir, else ~/.local/state/weir.

@@ -6,9 +6,13 @@
 
 #include "cli/remote.h"
 #include "cli/verbs.h"
+#include "env/core/file.h"
 #include "env/core/log.h"
 #include "env/core/units.h"
+#include "worker/daemon/calibration.h"
 #include "worker/daemon/daemon.h"
+#include "worker/protocol/wire.pb.h"
+#include "worker/runtime/calibrate.h"
 #include "worker/runtime/executor.h"
 
 namespace weir::cli {
@@ -28,10 +32,6 @@ std::string HostName() {
   return name;
 }
 
-double PhysicalMemory() {
-  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
-}
-
 }  // namespace
 
 void AddWorker(CLI::App& app) {
@@ -47,11 +47,11 @@ void AddWorker(CLI::App& app) {
   verb->add_option("--config", o.config, "YAML file with the same keys; flags win over it");
   verb->add_option("--coordinator", o.coordinator, "Where the coordinator listens (environment: WEIR_ADDR)");
   verb->add_option("--name", o.name, "Unique in the cluster (default: the host's name)");
-  verb->add_option("--flops", o.flops, "Sustained training speed, e.g. 250GFLOP/s");
+  verb->add_option("--flops", o.flops, "Sustained training speed, e.g. 250GFLOP/s (default: measured before joining)");
   verb->add_option("--emulate-flops", o.emulate_flops, "Pretend to be a device of this speed: iterations are stretched to it");
   verb->add_flag("--emulate-link", o.emulate_link, "Let activations and gradients travel at --bandwidth and --latency");
   verb->add_option("--device", o.device, "cpu (default) or cuda:<index>");
-  verb->add_option("--memory", o.memory, "For training, e.g. 4GiB (default: half of the machine's)");
+  verb->add_option("--memory", o.memory, "For training, e.g. 4GiB (default: three quarters of what is free)");
   verb->add_option("--bandwidth", o.bandwidth, "Of the network, e.g. 1Gbit/s (default)");
   verb->add_option("--latency", o.latency, "Of the network, one way, e.g. 200us (default)");
   verb->add_option("--corun-gain", o.corun_gain,
@@ -84,12 +84,8 @@ void AddWorker(CLI::App& app) {
     if (!o.work_folder.empty()) options.work_folder = o.work_folder;
     if (!o.bind_host.empty()) options.bind_host = o.bind_host;
     options.connect_timeout = o.connect_timeout;
-    if (options.memory_bytes == 0) options.memory_bytes = PhysicalMemory() / 2;
+    if (options.memory_bytes == 0) options.memory_bytes = worker::MemoryForTraining(options.device);
     SetLogPrefix("worker=" + options.name + " ");
-    if (options.flops == 0) {
-      options.flops = 5e9 * options.threads;
-      WEIR_LOG(Warning, "event=speed_assumed flops={} hint=\"give --flops\"", FormatCount(options.flops));
-    }
     options.stop_fd = StopFd();
     worker::RunDaemon(options);
   });
@@ -109,6 +105,34 @@ void AddExecutor(CLI::App& app) {
   verb->add_option("--memory", options.memory_bytes);
   verb->callback([] {
     if (const int code = worker::RunExecutor(options); code != 0) throw VerbExit{static_cast<ExitCode>(code)};
+  });
+}
+
+void AddCalibrate(CLI::App& app) {
+  static worker::CalibrationRequest request;
+  static std::string out;
+  CLI::App* verb = app.add_subcommand("calibrate", "Started by `weir worker`: writes a wire::Calibration")->group("");
+  verb->add_option("--device", request.device);
+  verb->add_option("--threads", request.threads)->check(CLI::Range(1, 1024));
+  verb->add_option("--seconds", request.seconds)->check(CLI::PositiveNumber);
+  verb->add_option("--out", out)->required();
+  verb->callback([] {
+    wire::Calibration calibration;
+    try {
+      const worker::CalibrationResult result = worker::Calibrate(request);
+      for (const worker::OperatorClassSpeed& c : result.classes) {
+        wire::OperatorSpeed* speed = calibration.add_speed();
+        speed->set_name(c.name);
+        speed->set_flops(c.flops);
+      }
+      calibration.set_flops(result.flops);
+      calibration.set_seconds(result.seconds);
+      calibration.set_memory_bytes(worker::MemoryForTraining(request.device));
+    } catch (const std::exception& e) {
+      const std::string what = e.what();
+      calibration.set_error(what.substr(0, what.find('\n')));
+    }
+    WriteFileAtomically(out, calibration.SerializeAsString());
   });
 }
 

@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "coordinator/artifact_store.h"
+#include "coordinator/corrections.h"
 #include "coordinator/decision_loop.h"
 #include "env/core/check.h"
 #include "env/core/error.h"
 #include "env/core/event_log.h"
+#include "env/core/file.h"
 #include "env/core/log.h"
 #include "worker/protocol/background.h"
 
@@ -94,6 +96,7 @@ void RunCoordinator(const CoordinatorOptions& options) {
   loop_options.suspect_after = options.suspect_after;
   loop_options.lost_after = options.lost_after;
   loop_options.policy_hash = options.policy_hash;
+  loop_options.corrections = options.corrections;
   loop_options.artifact_address = artifact_server.address();
   loop_options.version = options.version;
   LoopHooks hooks;
@@ -121,11 +124,20 @@ void RunCoordinator(const CoordinatorOptions& options) {
   loop = std::make_unique<DecisionLoop>(loop_options, hooks, options.make_scheduler(),
                                         EventLog(options.state_folder + "/events.jsonl"), now());
 
+  const std::string corrections_path = options.state_folder + "/corrections.json";
+  if (std::filesystem::exists(corrections_path)) {
+    try {
+      loop->SetCorrections(Corrections::Parse(ReadFile(corrections_path, 64 << 20), corrections_path));
+    } catch (const Error& e) {  // it only makes predictions better
+      WEIR_LOG(Warning, "event=corrections_dropped error=\"{}\"", e.what());
+    }
+  }
   const auto commit = [&] {
     const std::vector<const StoredJob*> dirty = loop->TakeDirty();
     std::string failure;
     try {
       store.Save(dirty);
+      if (const auto learned = loop->TakeCorrections()) WriteFileAtomically(corrections_path, learned->Format());
     } catch (const Error& e) {
       failure = e.what();
       WEIR_LOG(Error, "event=store_failed error=\"{}\"", failure);

@@ -21,6 +21,7 @@ struct CoordinatorOptions {
   std::string policy_hash;                          // empty unless a policy decides
   std::function<JobPlan(const PlanRequest&)> plan;  // PlanJob; runs in a thread of its own
   ModelOptions model{.physical = true, .restart_seconds = 2};
+  bool corrections = true;   // predictions take in what earlier runs taught (coordinator/corrections.h)
   double suspect_after = 4;  // seconds of silence: no new jobs there
   double lost_after = 60;    // the worker is given up; a job's own lost_after moves that job earlier or later
   std::string version;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coordinator/resources.h"
+#include "coordinator/run_log.h"
 #include "env/core/check.h"
 #include "env/core/error.h"
 #include "env/core/log.h"
@@ -37,6 +38,7 @@ DecisionLoop::DecisionLoop(LoopOptions options, LoopHooks hooks, std::unique_ptr
       state_({}, options_.model, now),
       now_(now) {
   scheduler_->Reset();
+  log_.Append(now_, "coordinator_start", StartFields(options_.model, scheduler_->name()));
 }
 
 void DecisionLoop::Advance(double now) {
@@ -230,7 +232,10 @@ void DecisionLoop::Admit(Job* job) {
     info.set_reason(plan.why_not);
     return;
   }
+  plan.spec.overhead_seconds = corrections_.Overhead(plan.graph_fingerprint);
+  info.set_graph_fingerprint(plan.graph_fingerprint);
   CheckSpec(plan.spec, fmt::format("job {}", id));
+  log_.Append(now_, "plan", PlanFields(plan.spec, info.model()));
   state_.AddJob(plan.spec);
   job->in_state = true;
   GoBack(job);
@@ -241,6 +246,7 @@ void DecisionLoop::End(Job* job, const std::string& state, const std::string& re
   wire::JobInfo& info = job->info();
   const auto id = static_cast<JobId>(info.job());
   StopStages(job, reason.empty() ? state : reason);
+  if (state == "finished") LearnFrom(job);
   KeepNewest(job, 0);
   if (job->in_state) state_.Finish(id);
   job->in_state = false;
@@ -252,9 +258,10 @@ void DecisionLoop::End(Job* job, const std::string& state, const std::string& re
   Touch(job);
   changed_ = true;
   if (state == "finished") {
-    log_.Append(now_, "finish", {{"job", Wide(id)}, {"jct", now_ - info.arrival()}});
+    log_.Append(now_, "finish", FinishFields(info));
   } else {
-    log_.Append(now_, state == "failed" ? "fail" : "cancel", {{"job", Wide(id)}, {"reason", reason}});
+    log_.Append(now_, state == "failed" ? "fail" : "cancel",
+                {{"job", Wide(id)}, {"reason", reason}, {"iterations", info.iterations_done()}});
   }
   WEIR_LOG(Info, "event={} job={} name={} reason=\"{}\"", state, id, info.name(), reason);
 }
@@ -274,7 +281,7 @@ void DecisionLoop::Requeue(Job* job, const std::string& reason, bool counts) {
   info.clear_workers();
   Touch(job);
   changed_ = true;
-  log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", reason}, {"iteration", info.iterations_done()}});
+  log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", reason}, {"iterations", info.iterations_done()}});
   WEIR_LOG(Warning, "event=requeue job={} attempt={} reason=\"{}\"", id, info.attempt(), reason);
 }
 
@@ -341,12 +348,11 @@ void DecisionLoop::Decide(double now) {
         OnAllowedWorkers(state_, action.job, action.placement, [&](WorkerId w) { return Allowed(*job, w); });
     if (!allowed) break;  // no suited worker is free
     action.placement = *allowed;
-    info.set_predicted_iteration_seconds(state_.IterationTimeIfPlaced(action.job, action.placement));
     info.set_scheduler(scheduler_->name());
     info.set_policy_hash(options_.policy_hash);
     info.set_decision_seconds(seconds);
     state_.Apply(action);
-    log_.Append(now_, "place", {{"job", Wide(action.job)}, {"workers", action.placement}});
+    RecordPlacement(job, action.placement);
     WEIR_LOG(Info, "event=place job={} scheduler={} decision={:.2f}ms predicted_iteration={:.2f}ms", action.job,
              scheduler_->name(), 1e3 * seconds, 1e3 * info.predicted_iteration_seconds());
     Dispatch(job, action.placement);

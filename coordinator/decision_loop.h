@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "coordinator/checkpoint_book.h"
+#include "coordinator/corrections.h"
 #include "coordinator/dispatch.h"
 #include "coordinator/job_store.h"
 #include "coordinator/planning.h"
@@ -40,6 +41,7 @@ struct LoopOptions {
   double lost_after = 60;
   double resend_after = 2;  // an Assign without acknowledgement, a TakeCheckpoint without StageCheckpoint
   double halt_after = 60;   // patience with a checkpoint at which a job is to end
+  bool corrections = true;  // predictions are multiplied with what earlier runs of (model, device) taught
   std::string policy_hash;
   std::string artifact_address;
   std::string version;
@@ -80,6 +82,13 @@ class DecisionLoop {
   // A job that couldn't be made durable and was never acknowledged.
   void Forget(JobId id);
 
+  // What runs have taught so far; Set before anything else, Take where it changed since the last time.
+  void SetCorrections(Corrections corrections) { corrections_ = std::move(corrections); }
+  std::optional<Corrections> TakeCorrections() {
+    if (!std::exchange(corrections_changed_, false)) return std::nullopt;
+    return corrections_;
+  }
+
   bool shutdown_requested() const { return shutdown_; }
   const ClusterState& state() const { return state_; }
 
@@ -99,7 +108,10 @@ class DecisionLoop {
       Placement target;  // of a migration; empty: a preemption
       double asked_at = 0, sent_at = 0;
     };
-    std::optional<Halt> halt;  // it is to end at its next checkpoint
+    std::optional<Halt> halt;     // it is to end at its next checkpoint
+    double placed_at = -1;        // of the present attempt
+    double begun_at = 0;          // iterations that it started from
+    double modelled_seconds = 0;  // of the reported iterations, without corrections
 
     wire::JobInfo& info() { return stored.info; }
     const wire::JobInfo& info() const { return stored.info; }
@@ -153,6 +165,17 @@ class DecisionLoop {
   void UpdateReasons();
   PlanRequest MakePlanRequest(const wire::SubmitRequest& submit) const;
   Job* Find(std::int64_t id);
+  // cluster_view.cc
+  static constexpr double kBenchPatience = 180;
+  std::vector<std::string> NamesOf(const Placement& placement) const;
+  void RecordPlacement(Job* job, const Placement& placement);  // predictions, and the log's `place`; after it is in state_
+  void CountIterations(Job* job, double iterations);           // reported just now
+  void LearnFrom(Job* job);                                    // it finished now
+  void OnBench(const std::string& peer, const wire::BenchRequest& request);
+  void OnCalibrated(WorkerEntry* worker, const wire::Calibrated& done);
+  void StartBench(WorkerEntry* worker);
+  void EndBench(WorkerEntry* worker);
+  void WatchBenches();
   void Touch(Job* job) { dirty_.insert(static_cast<JobId>(job->info().job())); }
   void Advance(double now);
   template <typename Message>
@@ -173,6 +196,9 @@ class DecisionLoop {
   std::vector<std::string> garbage_;
   JobId next_id_ = 1;
   double now_ = 0;
+  Corrections corrections_;
+  bool corrections_changed_ = false;
+  std::uint64_t bench_sequence_ = 0;
   bool changed_ = true;  // something happened that a scheduler should see
   bool shutdown_ = false;
 };

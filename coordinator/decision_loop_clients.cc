@@ -63,6 +63,9 @@ void DecisionLoop::OnList(const std::string& peer, const wire::ListRequest& requ
     info->set_name(worker.spec.worker());
     info->set_state(std::string(StateName(worker.state)));
     *info->mutable_spec() = worker.spec;
+    *info->mutable_telemetry() = worker.telemetry;
+    *info->mutable_calibration() = worker.calibration;
+    info->set_benching(worker.bench_until >= 0);
     for (JobId id : state_.residents(worker.id)) info->add_jobs(id);
     info->set_seen_seconds_ago(now_ - worker.last_seen);
   }
@@ -91,7 +94,7 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
     worker->last_seen = now_;
     if (worker->state == WorkerEntry::State::kSuspected) {
       worker->state = worker->spec.bulk_address().empty() ? WorkerEntry::State::kStarting : WorkerEntry::State::kReady;
-      state_.SetWorkerAvailable(worker->id, worker->state == WorkerEntry::State::kReady);
+      state_.SetWorkerAvailable(worker->id, worker->state == WorkerEntry::State::kReady && worker->bench_until < 0);
       changed_ = true;
     }
   }
@@ -135,6 +138,10 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
       return from_worker(wire::StageCheckpoint(), [&](auto& m) { OnStageCheckpoint(worker, m); });
     case MessageType::kStageFailed:
       return from_worker(wire::StageFailed(), [&](auto& m) { OnStageFailed(worker, m); });
+    case MessageType::kCalibrated:
+      return from_worker(wire::Calibrated(), [&](auto& m) { OnCalibrated(worker, m); });
+    case MessageType::kBenchRequest:
+      return with(wire::BenchRequest(), [&](auto& m) { OnBench(peer, m); });
     case MessageType::kSubmitRequest:
       return with(wire::SubmitRequest(), [&](auto& m) { OnSubmit(peer, std::move(m)); });
     case MessageType::kListRequest:

@@ -107,6 +107,7 @@ void DecisionLoop::OnProgress(WorkerEntry* worker, const wire::Progress& progres
   if (iteration <= before) return;
   if (std::isfinite(progress.iteration_seconds()) && progress.iteration_seconds() > 0) {
     job->report_iterations += static_cast<double>(iteration - before);
+    CountIterations(job, static_cast<double>(iteration - before));
     job->report_seconds += progress.iteration_seconds() * static_cast<double>(iteration - before);
     info.set_measured_iteration_seconds(job->report_seconds / job->report_iterations);
   }
@@ -278,13 +279,14 @@ void DecisionLoop::FinishHalt(Job* job) {
   changed_ = true;
   const Action migrate = Action::Migrate(id, halt.target);
   if (!halt.target.empty() && !state_.WhyIllegal(migrate)) {
+    log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", halt.reason}, {"iterations", info.iterations_done()}});
     state_.Apply(migrate);
-    log_.Append(now_, "migrate", {{"job", Wide(id)}, {"workers", halt.target}, {"iteration", info.iterations_done()}});
+    RecordPlacement(job, halt.target);
     Dispatch(job, halt.target);
     return;
   }
   if (state_.job(id).running()) state_.Preempt(id);
-  log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", halt.reason}, {"iteration", info.iterations_done()}});
+  log_.Append(now_, "preempt", {{"job", Wide(id)}, {"reason", halt.reason}, {"iterations", info.iterations_done()}});
 }
 
 bool DecisionLoop::Allowed(const Job& job, WorkerId worker) const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "coordinator/run_log.h"
 #include "env/core/check.h"
 #include "env/core/log.h"
 #include "env/core/units.h"
@@ -64,19 +65,14 @@ void DecisionLoop::OnHello(const std::string& peer, const wire::Hello& hello) {
   state_.SetWorkerAvailable(worker->id, worker->state == WorkerEntry::State::kReady);
   changed_ = true;
   if (joins) {
-    log_.Append(now_, "worker_join",
-                {{"worker", std::int64_t{worker->id}},
-                 {"name", spec.name},
-                 {"flops", spec.flops},
-                 {"memory", spec.memory_bytes},
-                 {"bandwidth", spec.bandwidth},
-                 {"latency", spec.latency},
-                 {"corun_gain", spec.corun_gain},
-                 {"max_residents", std::int64_t{spec.max_residents}}});
+    log_.Append(now_, "worker_join", WorkerFields(spec, worker->id));
     WEIR_LOG(Info, "event=worker_join worker={} flops={} memory={} emulated={}", spec.name, FormatCount(spec.flops),
              FormatBytes(spec.memory_bytes), hello.emulated());
     ReplanWaiting();
   }
+  if (!joins) log_.Append(now_, "worker_change", WorkerFields(spec, worker->id));
+  if (hello.has_calibration()) worker->calibration = hello.calibration();
+  if (worker->bench_until >= 0) state_.SetWorkerAvailable(worker->id, false);
   ack.set_worker_id(worker->id);
   Send(peer, MessageType::kHelloAck, ack);
   for (const wire::StageKey& key : hello.running()) Fenced(worker, key);  // stops what is no longer wanted
@@ -85,7 +81,9 @@ void DecisionLoop::OnHello(const std::string& peer, const wire::Hello& hello) {
 void DecisionLoop::OnHeartbeat(const std::string& peer, const wire::Heartbeat& beat) {
   wire::HeartbeatAck ack;
   ack.set_sequence(beat.sequence());
-  ack.set_unknown(workers_.ByPeer(peer) == nullptr);
+  WorkerEntry* worker = workers_.ByPeer(peer);
+  if (worker && beat.has_telemetry()) worker->telemetry = beat.telemetry();
+  ack.set_unknown(worker == nullptr);
   Send(peer, MessageType::kHeartbeatAck, ack);
 }
 
@@ -96,6 +94,7 @@ void DecisionLoop::OnBye(WorkerEntry* worker, const std::string& reason) {
 
 void DecisionLoop::OnTick(double now) {
   Advance(now);
+  WatchBenches();
   for (WorkerEntry& worker : workers_.entries()) {
     if (!worker.connected()) continue;
     const double silent = now_ - worker.last_seen;

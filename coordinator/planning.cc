@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "env/core/error.h"
 #include "env/core/units.h"
@@ -68,15 +69,29 @@ std::vector<std::int64_t> CheckInput(const OperatorGraph& graph, const wire::Sub
 }
 
 // What only LibTorch can tell. A coordinator without it takes the job all the same: then the first worker tells.
-void CheckTrainable(const PlanRequest& request, const std::vector<std::int64_t>& sample_shape, JobPlan* plan) {
+// Returns the measured bytes of a pass beside weights, gradients and optimiser states; nullopt where it wasn't measured.
+std::optional<double> CheckTrainable(const PlanRequest& request, const std::vector<std::int64_t>& sample_shape, JobPlan* plan) {
   const wire::TrainSpec& train = request.submit.train();
   try {
-    worker::CheckTrainable(
-        {request.model_path, request.submit.model_name(), train.batch() / train.micro_batches(), sample_shape, train.init()});
+    return worker::CheckTrainable({request.model_path, request.submit.model_name(), train.batch() / train.micro_batches(),
+                                   sample_shape, train.init(), train.micro_batches() > 1});
   } catch (const Error& e) {
     if (e.code() != ExitCode::kInfrastructure) throw;
     plan->warnings.push_back("not checked here whether every operator can be trained: " + std::string(e.what()));
+    return std::nullopt;
   }
+}
+
+// What the operators keep for the backward pass, scaled so that the whole model takes what was measured.
+void UseMeasuredMemory(double activation_bytes, OperatorGraph* graph) {
+  const partitioner::PartPlan whole = partitioner::Describe(*graph, partitioner::CutIntoParts(*graph, {.num_parts = 1}),
+                                                            {.micro_batches = 1, .optimizer_states = 0});
+  const auto saved = static_cast<double>(whole.parts[0].saved_bytes),
+             workspace = static_cast<double>(whole.parts[0].workspace_bytes);
+  if (saved <= 0) return;
+  const double factor = std::clamp((activation_bytes - workspace) / saved, 0.1, 10.0);
+  for (partitioner::Operator& op : graph->operators)
+    op.saved_bytes = static_cast<std::int64_t>(std::llround(factor * static_cast<double>(op.saved_bytes)));
 }
 
 void CheckOutput(const OperatorGraph& graph, const wire::SubmitRequest& submit, const worker::Dataset& data) {
@@ -115,6 +130,16 @@ void CheckOutput(const OperatorGraph& graph, const wire::SubmitRequest& submit, 
     throw Invalid("{}: the model gives {} outputs, but the data has {} classes (data.classes)", submit.model_name(),
                   output.shape->back(), classes);
   }
+}
+
+// Time of the evaluations over that of the iterations: a forward pass over a micro-batch of held-out samples takes a third of a
+// micro-batch's share of an iteration, as backward FLOP are about twice the forward ones.
+double EvaluationShare(const wire::TrainSpec& train, std::int64_t samples, double iterations) {
+  const std::int64_t held_out = worker::HeldOutSamples(samples, train.data().holdout());
+  const std::int64_t rows = train.batch() / train.micro_batches(), passes = (held_out + rows - 1) / rows;
+  const double per_epoch = static_cast<double>(std::max<std::int64_t>(1, (samples - held_out) / train.batch()));
+  const double evaluations = train.evaluate() == "end" ? 1 : std::ceil(iterations / per_epoch);
+  return evaluations * static_cast<double>(passes) / (3.0 * train.micro_batches()) / iterations;
 }
 
 partitioner::MemoryModel MemoryOf(const wire::TrainSpec& train) {
@@ -182,13 +207,13 @@ JobPlan PlanJob(const PlanRequest& request) {
                   data.samples);
   }
 
-  const OperatorGraph graph = Load(request, data.sample_shape);
+  OperatorGraph graph = Load(request, data.sample_shape);
   JobPlan plan;
   plan.sample_shape = CheckInput(graph, submit, data.sample_shape);
   CheckOutput(graph, submit, data);
   if (graph.TrainableElements() == 0) throw Invalid("{}: the model has no trainable parameter", submit.model_name());
-  CheckTrainable(request, plan.sample_shape, &plan);
   plan.graph_fingerprint = graph.Fingerprint();
+  if (const auto bytes = CheckTrainable(request, plan.sample_shape, &plan)) UseMeasuredMemory(*bytes, &graph);
   plan.median_memory = request.median_memory;
   plan.largest_memory = request.largest_memory;
   plan.warnings.insert(plan.warnings.begin(), graph.warnings.begin(), graph.warnings.end());
@@ -196,6 +221,8 @@ JobPlan PlanJob(const PlanRequest& request) {
   plan.spec.micro_batches = train.micro_batches();
   plan.spec.iterations =
       static_cast<double>(worker::TotalIterations(train.iterations(), train.epochs(), train_samples, train.batch()));
+
+  plan.spec.evaluation_share = EvaluationShare(train, data.samples, plan.spec.iterations);
 
   partitioner::CutOptions options;
   options.memory = MemoryOf(train);

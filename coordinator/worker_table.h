@@ -22,6 +22,10 @@ struct WorkerEntry {
   };
   WorkerId id = -1;
   wire::Hello spec;
+  wire::Telemetry telemetry;      // of the last heartbeat that had one
+  wire::Calibration calibration;  // the last one: its figures, or why there are none
+  double bench_until = -1;        // it measures itself and takes no jobs until then; < 0: no
+  std::uint64_t bench_sequence = 0;
   std::string peer;  // routing id; empty once lost or gone
   State state = State::kStarting;
   double last_seen = 0;

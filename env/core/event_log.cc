@@ -59,6 +59,19 @@ std::string EventLog::FormatLine(double t, std::string_view event, const Fields&
     if (const auto* s = std::get_if<std::string>(&value)) AppendText(&line, *s);
     if (const auto* b = std::get_if<bool>(&value)) line += *b ? "true" : "false";
     if (const auto* v = std::get_if<std::vector<int>>(&value)) line += fmt::format("[{}]", fmt::join(*v, ","));
+    if (const auto* v = std::get_if<std::vector<std::string>>(&value)) {
+      line.push_back('[');
+      for (std::size_t i = 0; i < v->size(); ++i) {
+        if (i > 0) line.push_back(',');
+        AppendText(&line, (*v)[i]);
+      }
+      line.push_back(']');
+    }
+    if (const auto* v = std::get_if<std::vector<double>>(&value)) {
+      line.push_back('[');
+      for (std::size_t i = 0; i < v->size(); ++i) line += (i ? "," : "") + Number((*v)[i]);
+      line.push_back(']');
+    }
   }
   line.push_back('}');
   return line;

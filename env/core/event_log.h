@@ -17,7 +17,8 @@ namespace weir {
 
 class EventLog {
  public:
-  using Value = std::variant<std::int64_t, double, std::string, bool, std::vector<int>>;
+  using Value =
+      std::variant<std::int64_t, double, std::string, bool, std::vector<int>, std::vector<double>, std::vector<std::string>>;
   using Fields = std::vector<std::pair<std::string_view, Value>>;
 
   EventLog() = default;  // drops everything

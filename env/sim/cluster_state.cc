@@ -233,6 +233,7 @@ void ClusterState::AddJob(std::shared_ptr<const JobSpec> spec) {
   job.arrival = spec->arrival;
   job.since = now_;
   job.shape = ShapeHash(*spec);
+  job.time_factor = (1 + spec->evaluation_share) * spec->correction;
   job.iterations = spec->iterations;
   if (options_.corun && !spec->job_class.empty()) job.corun_class = options_.corun->Find(spec->job_class);
   job.spec = std::move(spec);
@@ -473,7 +474,7 @@ void ClusterState::Place(JobId id, Placement placement) {
       << "place job" << id << WhyNotPlaceable(id, placement).value_or("it runs");
   const double stop = StopSeconds(id, placement);
   EraseValue(&waiting_, id);
-  job.resume_at = now_ + stop;
+  job.resume_at = now_ + stop + job.spec->overhead_seconds;
   job.needs_reload = false;
   if (job.start < 0) job.start = now_;
   Occupy(&job, std::move(placement));
@@ -495,7 +496,7 @@ void ClusterState::Migrate(JobId id, Placement placement) {
       << "migrate job" << id << WhyNotPlaceable(id, placement).value_or("it waits, or sits there already");
   const double stop = StopSeconds(id, placement);
   Vacate(&job);
-  job.resume_at = now_ + stop;
+  job.resume_at = now_ + stop + job.spec->overhead_seconds;
   ++job.migrations;
   Occupy(&job, std::move(placement));
 }

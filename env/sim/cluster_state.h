@@ -6,6 +6,7 @@
 //   Place    after a preemption the job stands still for (all its memory)/(slowest NIC of its workers) + restart seconds.
 //   Migrate  it stands still for (memory of the subgraphs that change worker)/(slowest NIC among their old and new workers)
 //            + restart seconds. A job that stands still counts in n_w and c_w where it sits.
+//            Both add the job's overhead_seconds.
 //   Preempt  frees everything at once; progress is kept.
 // Costs: a change at some workers recomputes the residents of those workers and nobody else; the finishes stand in a heap.
 // Nothing finishes by itself: the owner of the clock calls Finish.
@@ -45,7 +46,7 @@ struct LiveJob {
   SimTime since = 0;
   SimTime resume_at = 0;      // stands still until then
   double iteration_time = 0;  // T now; 0 while waiting
-  double time_factor = 1;     // measured / modelled T, see SetTimeFactor
+  double time_factor = 1;     // T over the model's: evaluations (1 + evaluation_share), corrections; see SetTimeFactor
   bool needs_reload = false;  // was preempted: the next Place reloads
   double run_seconds = 0;     // time placed, up to `since`
   int preemptions = 0;
@@ -128,7 +129,8 @@ class ClusterState {
   void Cancel(JobId id) { Finish(id); }
   // Corrections by real reports. Progress counts from now on; the job's other figures follow.
   void SetIterationsDone(JobId id, double iterations);
-  void SetTimeFactor(JobId id, double factor);  // > 0; T = factor * model
+  void SetTimeFactor(JobId id, double factor);  // > 0; T = factor * model. A new job has
+                                                // (1 + evaluation_share) * correction
   // The job stands still until `time` (e.g. because a real reload takes longer).
   void SetResumeAt(JobId id, SimTime time);
 

@@ -56,6 +56,8 @@ class Simulator {
   // Takes an action at the present instant. REQUIRES: legal. A job that it brings within the tolerance of its end (a neighbour
   // that leaves may) completes at once, as it would before a command of the same instant in a replayed log.
   void Apply(const Action& action);
+  // A recorded run's attempt ended and lost its progress down to `iterations`. REQUIRES: the job is here.
+  void SetIterationsDone(JobId id, double iterations) { state_.SetIterationsDone(id, iterations); }
   // Handles events up to and including `time`, then sets the clock to it.
   void AdvanceTo(SimTime time);
 

@@ -43,6 +43,9 @@ void CheckSpec(const JobSpec& job, const std::string& where) {
   CheckNonNegative(job.arrival, "arrival", where);
   CheckPositive(job.iterations, "iterations", where);
   CheckNonNegative(job.estimated_iterations, "estimated_iterations", where);
+  CheckNonNegative(job.evaluation_share, "evaluation_share", where);
+  CheckNonNegative(job.overhead_seconds, "overhead_seconds", where);
+  CheckPositive(job.correction, "correction", where);
   if (job.micro_batches < 1) throw Invalid("{}: micro_batches must be >= 1, got {}", where, job.micro_batches);
   if (job.replicas < 1) throw Invalid("{}: replicas must be >= 1, got {}", where, job.replicas);
   if (job.subgraphs.empty()) throw Invalid("{}: a job must have at least one subgraph", where);

@@ -49,6 +49,10 @@ struct JobSpec {
   int replicas = 1;                     // R, >= 1
   std::vector<SubgraphSpec> subgraphs;  // >= 1
   std::vector<ArcSpec> arcs;
+  // What a real run has besides its iterations; 0 in the study.
+  double evaluation_share = 0;  // time of the evaluations on held-out samples over that of the iterations, >= 0
+  double overhead_seconds = 0;  // after each placement and at the end: reading, lowering, exporting, handing over; >= 0
+  double correction = 1;        // measured over modelled iteration time of this model on these devices, > 0
 
   int num_subgraphs() const { return static_cast<int>(subgraphs.size()); }
   double total_flop() const;          // F, per iteration

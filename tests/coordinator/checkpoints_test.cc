@@ -235,7 +235,7 @@ TEST(CheckpointTest, MigrationAndPreemptionWaitForACheckpointOfAllStages) {
   stop.Set();
   thread.join();
   const std::string events = ReadFile(state.path() + "/events.jsonl");
-  EXPECT_NE(events.find("\"event\":\"migrate\""), std::string::npos) << events;
+  EXPECT_NE(events.find("migrated by mover"), std::string::npos) << events;
   EXPECT_NE(events.find("preempted by mover"), std::string::npos) << events;
 }
 

@@ -52,7 +52,7 @@ TEST(CoordinatorTest, AJobRunsFromSubmitToFinish) {
     const std::size_t at = line.find("\"event\":\"") + 9;
     events += line.substr(at, line.find('"', at) - at) + " ";
   }
-  EXPECT_EQ(events, "worker_join submit arrival place finish ");
+  EXPECT_EQ(events, "coordinator_start worker_join submit arrival plan place finish ");
 }
 
 TEST(CoordinatorTest, ConsecutiveSubgraphsOnOneWorkerFormAStage) {

@@ -20,8 +20,12 @@
 #include "env/core/file.h"
 #include "env/core/log.h"
 #include "env/core/rng.h"
+#include "env/core/units.h"
 #include "env/core/yaml.h"
+#include "worker/daemon/calibration.h"
 #include "worker/daemon/child_process.h"
+#include "worker/daemon/telemetry.h"
+#include "worker/daemon/telemetry_wire.h"
 #include "worker/protocol/background.h"
 #include "worker/protocol/channel.h"
 #include "worker/protocol/client.h"
@@ -123,6 +127,7 @@ class Daemon {
   }
 
   void Run() {
+    if (options_.flops <= 0 && !MeasureBeforeJoining()) return;
     StartExecutor();
     started_ = Clock::now();
     while (true) {
@@ -141,6 +146,7 @@ class Daemon {
       }
       transfers_.RunFinished();
       WatchExecutor();
+      WatchCalibration();
       Keep();
     }
     Shutdown();
@@ -163,7 +169,7 @@ class Daemon {
     };
     add("--device", options_.device);
     add("--memory", fmt::format("{}", options_.memory_bytes));
-    if (options_.emulate) add("--emulate-flops", fmt::format("{}", options_.flops));
+    if (options_.emulate) add("--emulate-flops", fmt::format("{}", flops_));
     if (options_.emulate_link) {
       add("--emulate-bandwidth", fmt::format("{}", options_.bandwidth));
       add("--emulate-latency", fmt::format("{}", options_.latency));
@@ -332,6 +338,68 @@ class Daemon {
     StartExecutor();
   }
 
+  // ---- Calibration
+
+  std::unique_ptr<CalibrationRun> StartCalibration() {
+    return std::make_unique<CalibrationRun>(options_.calibrate_command, options_.device, options_.threads, temporary_.path());
+  }
+
+  // False: asked to stop meanwhile. Throws where there is no figure: a worker without a speed can't join.
+  bool MeasureBeforeJoining() {
+    calibrating_ = StartCalibration();
+    while (true) {
+      std::vector<PollItem> items(options_.stop_fd >= 0 ? 1 : 0);
+      if (options_.stop_fd >= 0) items[0].fd = options_.stop_fd;
+      Poll(&items, Milliseconds(50));
+      if (options_.stop_fd >= 0 && items[0].readable) return false;
+      const auto calibration = calibrating_->Result();
+      if (!calibration) continue;
+      calibrating_.reset();
+      if (calibration->flops() <= 0)
+        throw Failure(ExitCode::kInfrastructure, "worker {}: its speed can't be measured ({}): give --flops", options_.name,
+                      calibration->error());
+      TakeCalibration(*calibration);
+      return true;
+    }
+  }
+
+  void TakeCalibration(const wire::Calibration& calibration) {
+    calibration_ = calibration;
+    if (!options_.emulate) {  // an emulated device has the speed that it was given
+      flops_ = calibration.flops();
+      measured_ = true;
+    }
+    WEIR_LOG(Info, "event=calibrated flops={} seconds={:.1f}", FormatCount(calibration.flops()), calibration.seconds());
+  }
+
+  void OnCalibrate(std::uint64_t sequence) {
+    if (calibrating_) return;  // a repeat
+    calibrate_sequence_ = sequence;
+    wire::Calibrated refused;
+    refused.set_sequence(sequence);
+    if (!stages_.empty()) {  // measuring beside a job would disturb it, and measure half a device
+      refused.mutable_calibration()->set_error("a job runs here");
+      coordinator_->Send(Encode(MessageType::kCalibrated, refused));
+      return;
+    }
+    calibrating_ = StartCalibration();
+  }
+
+  void WatchCalibration() {
+    if (!calibrating_) return;
+    const auto calibration = calibrating_->Result();
+    if (!calibration) return;
+    calibrating_.reset();
+    if (calibration->flops() > 0) {
+      TakeCalibration(*calibration);
+      SayHello();  // with the new figures
+    }
+    wire::Calibrated done;
+    done.set_sequence(calibrate_sequence_);
+    *done.mutable_calibration() = *calibration;
+    coordinator_->Send(Encode(MessageType::kCalibrated, done));
+  }
+
   // ---- Coordinator
 
   template <typename Message>
@@ -347,7 +415,10 @@ class Daemon {
     hello.set_worker(options_.name);
     hello.set_incarnation(incarnation_);
     hello.set_version(options_.version);
-    hello.set_flops(options_.flops);
+    hello.set_flops(flops_);
+    hello.set_measured(measured_);
+    if (calibration_.flops() > 0) *hello.mutable_calibration() = calibration_;
+    hello.set_emulated_link(options_.emulate_link);
     hello.set_memory_bytes(options_.memory_bytes);
     hello.set_bandwidth(options_.bandwidth);
     hello.set_latency(options_.latency);
@@ -382,6 +453,7 @@ class Daemon {
       wire::Heartbeat beat;
       beat.set_sequence(++sequence_);
       for (const auto& [key, stage] : stages_) *beat.add_running() = FromKey(key);
+      ToWire(telemetry_.Sample(), beat.mutable_telemetry());
       coordinator_->Send(Encode(MessageType::kHeartbeat, beat));
       beat_sent_ = Clock::now();
     }
@@ -443,6 +515,11 @@ class Daemon {
         checkpoint_reports_.erase(checkpoint_reports_.lower_bound({ToKey(ack.key()), 0}),
                                   checkpoint_reports_.upper_bound({ToKey(ack.key()), INT64_MAX}));
         stages_.erase(ToKey(ack.key()));
+        return;
+      }
+      case MessageType::kCalibrate: {
+        wire::Calibrate request;
+        if (request.ParseFromString(frame->body)) OnCalibrate(request.sequence());
         return;
       }
       case MessageType::kErrorReply: {
@@ -579,6 +656,7 @@ class Daemon {
 
   const DaemonOptions& options_;
   const std::string incarnation_;
+  TelemetrySampler telemetry_{options_.device};
   TemporaryFolder temporary_;
   const std::string work_;
   Context context_;
@@ -588,6 +666,11 @@ class Daemon {
   std::string executor_peer_;  // empty until it is ready
   std::string bulk_address_;
   int early_deaths_ = 0;
+  double flops_ = options_.flops;  // given, or measured
+  bool measured_ = false;
+  wire::Calibration calibration_;
+  std::unique_ptr<CalibrationRun> calibrating_;
+  std::uint64_t calibrate_sequence_ = 0;
   std::map<Key, RunningStage> stages_;
   std::map<Key, Report> reports_;                                      // not acknowledged
   std::map<std::pair<Key, std::int64_t>, Report> checkpoint_reports_;  // likewise, by iteration
@@ -628,7 +711,8 @@ void RunDaemon(const DaemonOptions& options) {
   };
   if (options.name.empty() || options.name.size() > 100)
     throw Invalid("worker: its name must have 1 to 100 characters, got '{}'", options.name);
-  require(std::isfinite(options.flops) && options.flops > 0, "flops must be > 0", options.flops);
+  require(std::isfinite(options.flops) && options.flops >= 0, "flops must be > 0, or 0 to measure them", options.flops);
+  require(!options.emulate || options.flops > 0, "an emulated speed must be > 0", options.flops);
   require(std::isfinite(options.memory_bytes) && options.memory_bytes > 0, "memory must be > 0", options.memory_bytes);
   require(std::isfinite(options.bandwidth) && options.bandwidth > 0, "bandwidth must be > 0", options.bandwidth);
   require(std::isfinite(options.latency) && options.latency >= 0, "latency must be >= 0", options.latency);

@@ -14,7 +14,7 @@ struct DaemonOptions {
   std::string coordinator = "tcp://127.0.0.1:7700";
   std::string name;  // unique in the cluster
   // What the scheduler is told about the device. SI units.
-  double flops = 0;
+  double flops = 0;  // 0: the daemon measures it before it joins
   double memory_bytes = 0;
   double bandwidth = 125e6;
   double latency = 0.0002;
@@ -33,6 +33,9 @@ struct DaemonOptions {
   // --control ADDRESS --bind HOST --threads N --corun-gain G --device D --memory BYTES and, where `emulate`, --emulate-flops F,
   // where `emulate_link` --emulate-bandwidth B --emulate-latency S.
   std::vector<std::string> executor_command;
+  // The command that measures the device, up to its options (worker/daemon/calibration.h); empty: this executable with the verb
+  // `calibrate`.
+  std::vector<std::string> calibrate_command;
 };
 
 // Reads a worker's YAML file on top of `options`: name, coordinator, flops, memory, bandwidth, latency, corun_gain,

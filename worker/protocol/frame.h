@@ -51,6 +51,12 @@ enum class MessageType : std::uint16_t {
   kArtifactGet = 52,
   kArtifactGetReply = 53,
   kBulkHeader = 60,
+  kBenchRequest = 61,
+  kBenchReply = 62,
+  kCalibrate = 63,
+  kCalibrated = 64,
+  kProbeLink = 65,
+  kLinkReport = 66,
 };
 
 struct Frame {

@@ -236,7 +236,15 @@ class Executor {
       auto last_report = Clock::now();
       auto last_checkpoint = last_report;
       std::int64_t last_iteration = assign.resume().iteration(), last_epoch = 0;
-      hooks.wish = [&] { return Wish(key, assign.checkpoint_every_seconds(), &last_checkpoint); };
+      // Time inside iterations alone: evaluations and checkpoints lie between the end of one and the start of the next.
+      const auto handed_over = last_report;
+      auto iteration_began = last_report;
+      double iterating = 0, startup = -1;
+      hooks.wish = [&] {
+        iteration_began = Clock::now();
+        if (startup < 0) startup = std::chrono::duration<double>(iteration_began - handed_over).count();
+        return Wish(key, assign.checkpoint_every_seconds(), &last_checkpoint);
+      };
       hooks.checkpoint = [&](std::int64_t iteration, const std::string& file, bool stopped, double seconds) {
         wire::StageCheckpoint checkpoint;
         *checkpoint.mutable_key() = key;
@@ -251,13 +259,17 @@ class Executor {
       hooks.progress = [&](const TrainerProgress& p) {
         const auto now = Clock::now();
         const double elapsed = std::chrono::duration<double>(now - last_report).count();
+        iterating += std::chrono::duration<double>(now - iteration_began).count();
+        iteration_began = now;
         if (elapsed < 0.2 && p.iteration < p.total && p.epoch == last_epoch) return;
         wire::Progress progress;
         *progress.mutable_key() = key;
         progress.set_iteration(p.iteration);
         progress.set_iterations_total(p.total);
         progress.set_loss(p.loss);
-        progress.set_iteration_seconds(elapsed / static_cast<double>(std::max<std::int64_t>(1, p.iteration - last_iteration)));
+        progress.set_iteration_seconds(iterating / static_cast<double>(std::max<std::int64_t>(1, p.iteration - last_iteration)));
+        progress.set_startup_seconds(startup);
+        iterating = 0;
         progress.set_epoch(p.epoch);
         progress.set_eval_loss(p.eval_loss);
         progress.set_eval_accuracy(p.eval_accuracy);

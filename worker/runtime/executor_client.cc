@@ -18,8 +18,8 @@ int RunExecutor(const ExecutorOptions& options) {
   return TorchFunction<int(const ExecutorOptions*)>("weir_torch_run_executor")(&options);
 }
 
-void CheckTrainable(const TrainableRequest& request) {
-  TorchFunction<void(const TrainableRequest&)>("weir_torch_check_trainable")(request);
+double CheckTrainable(const TrainableRequest& request) {
+  return TorchFunction<double(const TrainableRequest&)>("weir_torch_check_trainable")(request);
 }
 
 ModelProfile ProfileModel(const ProfileRequest& request) {

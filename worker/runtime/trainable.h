@@ -1,4 +1,5 @@
-// What can be known of a model before it runs anywhere: that each operator can be executed and each weight trained.
+// What can be known of a model before it runs anywhere: that each operator can be executed and each weight trained, and how much
+// memory that takes.
 #ifndef WEIR_WORKER_RUNTIME_TRAINABLE_H_
 #define WEIR_WORKER_RUNTIME_TRAINABLE_H_
 
@@ -14,11 +15,13 @@ struct TrainableRequest {
   std::int64_t batch = 1;  // samples a micro-batch
   std::vector<std::int64_t> sample_shape;
   std::string init = "keep";  // keep | kaiming
+  bool accumulates = false;   // more than one micro-batch
 };
 
 // Throws Error(kInvalid) naming the operator that has no rule, or the weight that can't be trained as it is.
 // Error(kInfrastructure): this machine has no libweir_torch.so, so nothing was checked.
-void CheckTrainable(const TrainableRequest& request);
+// Returns the bytes that a pass of `batch` samples takes beside weights, gradients and optimiser states (measure_memory.h).
+double CheckTrainable(const TrainableRequest& request);
 
 }  // namespace weir::worker
 
