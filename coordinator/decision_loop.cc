@@ -473,6 +473,7 @@ void DecisionLoop::OnHello(const std::string& peer, const wire::Hello& hello) {
       return;
     }
     LoseWorker(worker, WorkerEntry::State::kLost, fmt::format("worker {} started anew", hello.worker()), true);
+    ForgetLinks(worker->id);
   }
   const bool returns = worker && !worker->connected();
   if (!worker) {
@@ -518,6 +519,7 @@ void DecisionLoop::OnBye(WorkerEntry* worker, const std::string& reason) {
 void DecisionLoop::OnTick(double now) {
   Advance(now);
   WatchBenches();
+  ProbeLinks();
   for (WorkerEntry& worker : workers_.entries()) {
     if (!worker.connected()) continue;
     const double silent = now_ - worker.last_seen;
@@ -655,6 +657,7 @@ void DecisionLoop::OnList(const std::string& peer, const wire::ListRequest& requ
     *info->mutable_telemetry() = worker.telemetry;
     *info->mutable_calibration() = worker.calibration;
     info->set_benching(worker.bench_until >= 0);
+    AddLinks(worker.id, info);
     for (JobId id : state_.residents(worker.id)) info->add_jobs(id);
     info->set_seen_seconds_ago(now_ - worker.last_seen);
   }
@@ -727,6 +730,8 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
       return from_worker(wire::StageFailed(), [&](auto& m) { OnStageFailed(worker, m); });
     case MessageType::kCalibrated:
       return from_worker(wire::Calibrated(), [&](auto& m) { OnCalibrated(worker, m); });
+    case MessageType::kLinkReport:
+      return from_worker(wire::LinkReport(), [&](auto& m) { OnLinkReport(worker, m); });
     case MessageType::kBenchRequest:
       return with(wire::BenchRequest(), [&](auto& m) { OnBench(peer, m); });
     case MessageType::kSubmitRequest:
