@@ -164,6 +164,9 @@ nlohmann::ordered_json ToJson(const wire::WorkerInfo& worker) {
       {"error", worker.calibration().error()}};
   calibration["classes"] = nlohmann::ordered_json::object();
   for (const auto& speed : worker.calibration().speed()) calibration["classes"][speed.name()] = Number(speed.flops());
+  nlohmann::ordered_json links = nlohmann::ordered_json::array();
+  for (const auto& link : worker.links())
+    links.push_back({{"to", link.peer()}, {"bandwidth", link.bandwidth()}, {"latency", link.latency()}});
   return {{"worker_id", worker.worker_id()},
           {"name", worker.name()},
           {"state", worker.state()},
@@ -179,7 +182,8 @@ nlohmann::ordered_json ToJson(const wire::WorkerInfo& worker) {
           {"seen_seconds_ago", worker.seen_seconds_ago()},
           {"measured", spec.measured()},
           {"telemetry", seen},
-          {"calibration", calibration}};
+          {"calibration", calibration},
+          {"links", links}};
 }
 
 int StopFd() {

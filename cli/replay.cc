@@ -1,5 +1,6 @@
 // weir replay: plays recorded runs of a coordinator in the simulator; predicted against measured.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,7 +27,8 @@ struct Options {
 struct Played {
   RecordedRun run;
   std::vector<JobPrediction> predictions;
-  std::vector<JobId> left;  // the scheduler never placed them to their end
+  std::vector<JobRecord> records;  // of the simulator, by job number
+  std::vector<JobId> left;         // the scheduler never placed them to their end
   std::string by;
 };
 
@@ -42,7 +44,8 @@ Played Play(const std::string& path, const Options& o) {
     options.policy_path = o.policy;
     played.left = RunEpisode(&simulator, MakeScheduler(o.scheduler, options).get());
   }
-  played.predictions = ComparePredictions(played.run, simulator.records());
+  played.records = simulator.records();
+  played.predictions = ComparePredictions(played.run, played.records);
   return played;
 }
 
@@ -107,10 +110,18 @@ void Replay(const Options& o) {
       row["jobs"] = nlohmann::ordered_json::array();
       for (const JobPrediction& p : played.predictions) {
         const RecordedJob& job = *played.run.Find(p.id);
+        const JobRecord& record =
+            *std::find_if(played.records.begin(), played.records.end(), [&](const auto& r) { return r.id == p.id; });
+        std::vector<std::string> simulated;
+        for (WorkerId w : record.workers) simulated.push_back(played.run.workers[w]);
         row["jobs"].push_back({{"job", p.id},
                                {"name", job.name},
                                {"model", job.model},
                                {"workers", job.workers},
+                               {"simulated_workers", simulated},
+                               {"arrival", job.spec.arrival},
+                               {"start", job.start},
+                               {"simulated_start", record.start},
                                {"measured_iteration_seconds", p.measured_iteration},
                                {"predicted_iteration_seconds", p.predicted_iteration},
                                {"believed_iteration_seconds", job.believed_iteration},

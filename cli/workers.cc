@@ -74,6 +74,16 @@ void Ls(const Options& o) {
                 Load(t).c_str(), Degrees(t).c_str(), Power(t).c_str(), fmt::format("{:.1f}s", worker.seen_seconds_ago()).c_str(),
                 jobs.c_str());
   }
+  bool first = true;
+  for (const auto& worker : reply.workers()) {
+    for (const auto& link : worker.links()) {
+      if (link.peer() < worker.name()) continue;  // both ends have it
+      if (first) std::printf("\n%-20s %-20s %-14s %s\n", "LINK", "", "BANDWIDTH", "LATENCY");
+      first = false;
+      std::printf("%-20s %-20s %-14s %.3f ms\n", worker.name().c_str(), link.peer().c_str(),
+                  fmt::format("{:.1f} Mbit/s", 8e-6 * link.bandwidth()).c_str(), 1e3 * link.latency());
+    }
+  }
 }
 
 // Sets the idle workers measuring, waits for all of them, prints what they found.

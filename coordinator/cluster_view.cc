@@ -112,4 +112,53 @@ void DecisionLoop::WatchBenches() {
   }
 }
 
+// ---- Links
+
+void DecisionLoop::ProbeLinks() {
+  const auto may = [&](WorkerId w) {
+    const WorkerEntry& worker = workers_.Get(w);
+    return worker.state == WorkerEntry::State::kReady && worker.bench_until < 0 && !worker.spec.probe_address().empty() &&
+           state_.residents(w).empty();
+  };
+  const auto probe = links_.Next(state_.num_workers(), now_, may);
+  if (!probe) return;
+  wire::ProbeLink message;
+  message.set_peer(workers_.Get(probe->to).spec.worker());
+  message.set_address(workers_.Get(probe->to).spec.probe_address());
+  Send(workers_.Get(probe->from).peer, MessageType::kProbeLink, message);
+}
+
+void DecisionLoop::OnLinkReport(WorkerEntry* worker, const wire::LinkReport& report) {
+  const WorkerEntry* peer = workers_.ByName(report.peer());
+  if (!peer || peer->id == worker->id) return;
+  if (!report.error().empty()) {
+    WEIR_LOG(Warning, "event=link_probe_failed from={} to={} error=\"{}\"", worker->spec.worker(), report.peer(), report.error());
+    return links_.Fail(worker->id, peer->id, now_);
+  }
+  links_.Add(worker->id, peer->id, report.bandwidth(), report.latency(), now_);
+  const auto link = links_.Find(worker->id, peer->id);
+  if (!link) return;
+  state_.SetLinks(links_.Table());
+  changed_ = true;
+  log_.Append(
+      now_, "link",
+      {{"a", worker->spec.worker()}, {"b", peer->spec.worker()}, {"bandwidth", link->bandwidth}, {"latency", link->latency}});
+}
+
+void DecisionLoop::ForgetLinks(WorkerId worker) {
+  links_.Forget(worker);
+  state_.SetLinks(links_.Table());
+}
+
+void DecisionLoop::AddLinks(WorkerId worker, wire::WorkerInfo* info) const {
+  for (const WorkerEntry& peer : workers_.entries()) {
+    const auto link = peer.id == worker ? std::nullopt : links_.Find(worker, peer.id);
+    if (!link) continue;
+    wire::LinkReport* row = info->add_links();
+    row->set_peer(peer.spec.worker());
+    row->set_bandwidth(link->bandwidth);
+    row->set_latency(link->latency);
+  }
+}
+
 }  // namespace weir::coordinator

@@ -24,6 +24,7 @@
 #include "coordinator/corrections.h"
 #include "coordinator/dispatch.h"
 #include "coordinator/job_store.h"
+#include "coordinator/link_book.h"
 #include "coordinator/planning.h"
 #include "coordinator/worker_table.h"
 #include "env/core/error.h"
@@ -176,6 +177,10 @@ class DecisionLoop {
   void StartBench(WorkerEntry* worker);
   void EndBench(WorkerEntry* worker);
   void WatchBenches();
+  void ProbeLinks();  // starts the next measurement of a link, where one is due and disturbs nobody
+  void OnLinkReport(WorkerEntry* worker, const wire::LinkReport& report);
+  void ForgetLinks(WorkerId worker);
+  void AddLinks(WorkerId worker, wire::WorkerInfo* info) const;
   void Touch(Job* job) { dirty_.insert(static_cast<JobId>(job->info().job())); }
   void Advance(double now);
   template <typename Message>
@@ -197,6 +202,7 @@ class DecisionLoop {
   JobId next_id_ = 1;
   double now_ = 0;
   Corrections corrections_;
+  LinkBook links_;
   bool corrections_changed_ = false;
   std::uint64_t bench_sequence_ = 0;
   bool changed_ = true;  // something happened that a scheduler should see

@@ -66,6 +66,7 @@ void DecisionLoop::OnList(const std::string& peer, const wire::ListRequest& requ
     *info->mutable_telemetry() = worker.telemetry;
     *info->mutable_calibration() = worker.calibration;
     info->set_benching(worker.bench_until >= 0);
+    AddLinks(worker.id, info);
     for (JobId id : state_.residents(worker.id)) info->add_jobs(id);
     info->set_seen_seconds_ago(now_ - worker.last_seen);
   }
@@ -140,6 +141,8 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
       return from_worker(wire::StageFailed(), [&](auto& m) { OnStageFailed(worker, m); });
     case MessageType::kCalibrated:
       return from_worker(wire::Calibrated(), [&](auto& m) { OnCalibrated(worker, m); });
+    case MessageType::kLinkReport:
+      return from_worker(wire::LinkReport(), [&](auto& m) { OnLinkReport(worker, m); });
     case MessageType::kBenchRequest:
       return with(wire::BenchRequest(), [&](auto& m) { OnBench(peer, m); });
     case MessageType::kSubmitRequest:

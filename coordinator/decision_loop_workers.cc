@@ -50,6 +50,7 @@ void DecisionLoop::OnHello(const std::string& peer, const wire::Hello& hello) {
       return;
     }
     LoseWorker(worker, WorkerEntry::State::kLost, fmt::format("worker {} started anew", hello.worker()), true);
+    ForgetLinks(worker->id);
   }
   const bool returns = worker && !worker->connected();
   if (!worker) {
@@ -95,6 +96,7 @@ void DecisionLoop::OnBye(WorkerEntry* worker, const std::string& reason) {
 void DecisionLoop::OnTick(double now) {
   Advance(now);
   WatchBenches();
+  ProbeLinks();
   for (WorkerEntry& worker : workers_.entries()) {
     if (!worker.connected()) continue;
     const double silent = now_ - worker.last_seen;

@@ -84,8 +84,11 @@ std::optional<double> CheckTrainable(const PlanRequest& request, const std::vect
 
 // What the operators keep for the backward pass, scaled so that the whole model takes what was measured.
 void UseMeasuredMemory(double activation_bytes, OperatorGraph* graph) {
-  const partitioner::PartPlan whole = partitioner::Describe(*graph, partitioner::CutIntoParts(*graph, {.num_parts = 1}),
-                                                            {.micro_batches = 1, .optimizer_states = 0});
+  partitioner::CutOptions one_part;
+  one_part.num_parts = 1;
+  partitioner::MemoryModel memory;
+  memory.optimizer_states = 0;
+  const partitioner::PartPlan whole = partitioner::Describe(*graph, partitioner::CutIntoParts(*graph, one_part), memory);
   const auto saved = static_cast<double>(whole.parts[0].saved_bytes),
              workspace = static_cast<double>(whole.parts[0].workspace_bytes);
   if (saved <= 0) return;

@@ -59,8 +59,18 @@ double Tolerance(SimTime time) {
 
 ClusterState::ClusterState(std::vector<WorkerSpec> workers, ModelOptions options, SimTime now)
     : options_(std::move(options)), now_(now) {
-  options_hash_ = Mix64(options_.physical ? 1 : 0, options_.links ? options_.links->hash() : 0);
+  HashOptions();
   for (WorkerSpec& worker : workers) AddWorker(std::move(worker));
+}
+
+void ClusterState::HashOptions() {
+  options_hash_ = Mix64(options_.physical ? 1 : 0, options_.links ? options_.links->hash() : 0);
+}
+
+void ClusterState::SetLinks(std::shared_ptr<const LinkTable> links) {
+  options_.links = std::move(links);
+  HashOptions();
+  for (WorkerId w = 0; w < num_workers(); ++w) RefreshRates(std::array{w});
 }
 
 std::uint64_t ShapeHash(const JobSpec& spec) {

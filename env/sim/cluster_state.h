@@ -94,6 +94,9 @@ class ClusterState {
   // The worker slows down or was measured anew; residents' rates change from now on.
   void UpdateWorker(WorkerId w, WorkerSpec spec);
 
+  // Links were measured anew; running jobs' rates change from now on. Null: no overrides.
+  void SetLinks(std::shared_ptr<const LinkTable> links);
+
   // ---- Jobs
   // Arrival, at now(); spec.arrival is kept as the job's arrival. REQUIRES: a valid spec, an id never used before.
   void AddJob(JobSpec spec);
@@ -172,6 +175,7 @@ class ClusterState {
   void UpdateFinish(const LiveJob& job);
   void Recount(WorkerId w);  // after a change of its residents, spec or availability
   std::uint64_t WorkerHash(WorkerId w) const;
+  void HashOptions();
 
   ModelOptions options_;
   SimTime now_ = 0;

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "env/core/error.h"
+#include "env/core/file.h"
+#include "tests/testing/cluster.h"
 
 namespace weir::coordinator {
 namespace {
@@ -83,6 +85,56 @@ TEST(CorrectionsTest, WhatIsWrittenReadsBackAndDamageIsTold) {
       EXPECT_EQ(std::string(e.what()).rfind("corrections.json: ", 0), 0u) << e.what();
     }
   }
+}
+
+using namespace testing_cluster;
+
+// Runs a job of the stub's only model to its end; returns what was predicted for it.
+wire::JobInfo RunOne(worker::Client* client, ScriptedWorker* worker, const std::string& id, double iteration_seconds) {
+  const auto job = Submit(client, MakeSubmit(client, id)).job();
+  const auto assign = worker->Assigned();
+  wire::Progress progress;
+  *progress.mutable_key() = assign.key();
+  progress.set_iteration(100);
+  progress.set_iteration_seconds(iteration_seconds);
+  worker->Send(MessageType::kProgress, progress);
+  worker->Done(assign.key(), "00000000000000000000000000000000000000000000000000000000000000aa");
+  return Await(client, job, "finished");
+}
+
+// 1 GFLOP at 10 GFLOP/s: 0.1 s by the model.
+TEST(CorrectionsTest, TheNextRunOfAModelOnAWorkerIsPredictedWithWhatTheLastOneTaughtAlsoAfterARestart) {
+  TemporaryFolder state;
+  {
+    TestCoordinator coordinator(state.path());
+    worker::Client client(coordinator.address(), kPatience);
+    ScriptedWorker worker(coordinator.address(), "w0");
+    worker.Hello();
+    const auto first = RunOne(&client, &worker, "a", 0.12);
+    EXPECT_NEAR(first.predicted_iteration_seconds(), 0.1, 1e-9);
+    EXPECT_NEAR(first.correction(), 1, 1e-12);
+    EXPECT_NEAR(first.predicted_overhead_seconds(), Corrections::kUnknownOverhead, 1e-12);
+    const auto second = RunOne(&client, &worker, "b", 0.12);
+    EXPECT_NEAR(second.correction(), 1.2, 1e-9);
+    EXPECT_NEAR(second.predicted_iteration_seconds(), 0.12, 1e-9);
+    // The script took no time for its hundred iterations: no overhead was left.
+    EXPECT_NEAR(second.predicted_overhead_seconds(), 0, 1e-9);
+    EXPECT_NEAR(second.predicted_finish() - second.start(), 100 * 0.12, 1e-6);
+  }
+  {
+    TestCoordinator coordinator(state.path());
+    worker::Client client(coordinator.address(), kPatience);
+    ScriptedWorker worker(coordinator.address(), "w0");
+    worker.Hello();
+    // A corrected run's own measurements are held against the model, not against the corrected prediction.
+    EXPECT_NEAR(RunOne(&client, &worker, "c", 0.12).correction(), 1.2, 1e-9);
+  }
+  WriteFileAtomically(state.path() + "/corrections.json", "{\"version\": 1, \"itera");
+  TestCoordinator coordinator(state.path());
+  worker::Client client(coordinator.address(), kPatience);
+  ScriptedWorker other(coordinator.address(), "w0");
+  other.Hello();
+  EXPECT_NEAR(RunOne(&client, &other, "d", 0.12).correction(), 1, 1e-12);  // damaged: dropped, and the coordinator lives
 }
 
 }  // namespace

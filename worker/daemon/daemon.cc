@@ -24,6 +24,7 @@
 #include "env/core/yaml.h"
 #include "worker/daemon/calibration.h"
 #include "worker/daemon/child_process.h"
+#include "worker/daemon/link_probe.h"
 #include "worker/daemon/telemetry.h"
 #include "worker/daemon/telemetry_wire.h"
 #include "worker/protocol/background.h"
@@ -119,6 +120,7 @@ class Daemon {
         work_(options.work_folder.empty() ? temporary_.path() + "/work" : options.work_folder),
         control_(context_, "ipc://" + temporary_.path() + "/control"),
         coordinator_(std::make_unique<Dealer>(context_, options.coordinator)) {
+    if (!options.emulate && !options.emulate_link) responder_ = std::make_unique<LinkResponder>(context_, options.bind_host);
     std::error_code error;
     for (const char* folder : {"/artifacts", "/results"}) {
       fs::create_directories(work_ + folder, error);
@@ -135,6 +137,7 @@ class Daemon {
       items[0].socket = control_.get();
       items[1].socket = coordinator_->get();
       items[2].fd = transfers_.fd();
+      probes_.RunFinished();  // seldom: the time of a poll is soon enough
       if (options_.stop_fd >= 0) items[3].fd = options_.stop_fd;
       Poll(&items, Milliseconds(100));
       if (options_.stop_fd >= 0 && items[3].readable) break;
@@ -400,6 +403,24 @@ class Daemon {
     coordinator_->Send(Encode(MessageType::kCalibrated, done));
   }
 
+  void OnProbeLink(const wire::ProbeLink& probe) {
+    auto report = std::make_shared<wire::LinkReport>();
+    report->set_peer(probe.peer());
+    report->set_sequence(probe.sequence());
+    probes_.Post(
+        [this, report, address = probe.address()] {
+          try {
+            const LinkFigures figures = ProbeLink(address, &stopping_);
+            report->set_bandwidth(figures.bandwidth);
+            report->set_latency(figures.latency);
+            if (figures.bandwidth <= 0) report->set_error("too fast to be measured");
+          } catch (const std::exception& e) {
+            report->set_error(e.what());
+          }
+        },
+        [this, report] { coordinator_->Send(Encode(MessageType::kLinkReport, *report)); });
+  }
+
   // ---- Coordinator
 
   template <typename Message>
@@ -419,6 +440,7 @@ class Daemon {
     hello.set_measured(measured_);
     if (calibration_.flops() > 0) *hello.mutable_calibration() = calibration_;
     hello.set_emulated_link(options_.emulate_link);
+    if (responder_) hello.set_probe_address(responder_->address());
     hello.set_memory_bytes(options_.memory_bytes);
     hello.set_bandwidth(options_.bandwidth);
     hello.set_latency(options_.latency);
@@ -515,6 +537,11 @@ class Daemon {
         checkpoint_reports_.erase(checkpoint_reports_.lower_bound({ToKey(ack.key()), 0}),
                                   checkpoint_reports_.upper_bound({ToKey(ack.key()), INT64_MAX}));
         stages_.erase(ToKey(ack.key()));
+        return;
+      }
+      case MessageType::kProbeLink: {
+        wire::ProbeLink probe;
+        if (probe.ParseFromString(frame->body)) OnProbeLink(probe);
         return;
       }
       case MessageType::kCalibrate: {
@@ -662,6 +689,7 @@ class Daemon {
   Context context_;
   Router control_;
   std::unique_ptr<Dealer> coordinator_;
+  std::unique_ptr<LinkResponder> responder_;  // null where figures are emulated: there is nothing to measure
   std::unique_ptr<ChildProcess> executor_;
   std::string executor_peer_;  // empty until it is ready
   std::string bulk_address_;
@@ -681,7 +709,8 @@ class Daemon {
   std::uint64_t sequence_ = 0;
   Clock::time_point started_, hello_sent_, beat_sent_, heard_ = Clock::now();
   std::atomic<bool> stopping_ = false;  // ends transfers
-  Background transfers_;                // last: its thread ends first
+  Background probes_;                   // of links
+  Background transfers_;                // last: their threads end first
 };
 
 }  // namespace
