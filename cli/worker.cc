@@ -103,6 +103,7 @@ void AddExecutor(CLI::App& app) {
   verb->add_option("--emulate-latency", options.emulated_latency);
   verb->add_option("--device", options.device);
   verb->add_option("--memory", options.memory_bytes);
+  verb->add_option("--planned-memory", options.planned_memory_bytes);
   verb->callback([] {
     if (const int code = worker::RunExecutor(options); code != 0) throw VerbExit{static_cast<ExitCode>(code)};
   });

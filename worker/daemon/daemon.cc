@@ -172,6 +172,7 @@ class Daemon {
     };
     add("--device", options_.device);
     add("--memory", fmt::format("{}", options_.memory_bytes));
+    add("--planned-memory", fmt::format("{}", OfferedMemory()));
     if (options_.emulate) add("--emulate-flops", fmt::format("{}", flops_));
     if (options_.emulate_link) {
       add("--emulate-bandwidth", fmt::format("{}", options_.bandwidth));
@@ -431,6 +432,11 @@ class Daemon {
     coordinator_->Send(report.frame);
   }
 
+  double OfferedMemory() const {
+    if (options_.device.rfind("cuda", 0) != 0) return options_.memory_bytes;
+    return std::max(1.0, kPlannedShareOfDevice * (options_.memory_bytes - kDeviceWorkspaceBytes));
+  }
+
   void SayHello() {
     wire::Hello hello;
     hello.set_worker(options_.name);
@@ -441,7 +447,7 @@ class Daemon {
     if (calibration_.flops() > 0) *hello.mutable_calibration() = calibration_;
     hello.set_emulated_link(options_.emulate_link);
     if (responder_) hello.set_probe_address(responder_->address());
-    hello.set_memory_bytes(options_.memory_bytes);
+    hello.set_memory_bytes(OfferedMemory());
     hello.set_bandwidth(options_.bandwidth);
     hello.set_latency(options_.latency);
     hello.set_corun_gain(options_.corun_gain);

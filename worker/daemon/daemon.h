@@ -10,6 +10,12 @@
 
 namespace weir::worker {
 
+// What plans don't count on an accelerator: the workspaces of cuBLAS (twice 32 MiB on Hopper, once a process), and those of cuDNN
+// with the allocator's rounding, for which a quarter of the rest is kept. docs/measurements.md has planned and measured peaks of
+// ten models.
+inline constexpr double kDeviceWorkspaceBytes = 64.0 * (1 << 20);
+inline constexpr double kPlannedShareOfDevice = 0.75;
+
 struct DaemonOptions {
   std::string coordinator = "tcp://127.0.0.1:7700";
   std::string name;  // unique in the cluster

@@ -164,12 +164,12 @@ class Executor {
     const double wanted = run->assign().memory_bytes();
     double taken = 0;
     for (const auto& [other, stage] : stages_) taken += stage.finished ? 0 : stage.memory_bytes;
-    if (options_.memory_bytes > 0 && taken + wanted > options_.memory_bytes) {
+    if (options_.planned_memory_bytes > 0 && taken + wanted > options_.planned_memory_bytes) {
       wire::StageFailed failed;
       *failed.mutable_key() = k;
       failed.set_infrastructure(true);
       failed.set_error(fmt::format("needs {}, but {} of {} are taken", FormatBytes(wanted), FormatBytes(taken),
-                                   FormatBytes(options_.memory_bytes)));
+                                   FormatBytes(options_.planned_memory_bytes)));
       Send(Encode(MessageType::kStageFailed, failed));
       return;
     }

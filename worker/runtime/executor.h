@@ -17,9 +17,9 @@ struct ExecutorOptions {
   // Emulated network interface: bytes/s and seconds; 0: the machine's own.
   double emulated_bandwidth = 0, emulated_latency = 0;
   std::string device = "cpu";  // or cuda:<index>
-  // What the stages may take together, by their plans: a stage that doesn't fit beside the others is refused. 0: no limit. On an
-  // accelerator also the most that LibTorch allocates there.
-  double memory_bytes = 0;
+  double memory_bytes = 0;     // on an accelerator: the most that LibTorch allocates there; 0: no limit
+  // What the stages may take together, by their plans: a stage that doesn't fit beside the others is refused. 0: no limit.
+  double planned_memory_bytes = 0;
   int threads = 1;  // LibTorch's
 };
 
