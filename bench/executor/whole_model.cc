@@ -257,6 +257,18 @@ void Accuracy(const Options& o) {
 
 int main(int argc, char** argv) {
   Options o;
+  if (argc == 1) {  // `./run bench`: throughput on the CPU, from the root of the repository
+    o.mode = "throughput";
+    o.device = "cpu";
+    for (const char* model : {"resnet_tiny_ts.pt", "attention_ts.pt", "transformer_ts.pt"}) {
+      o.model = std::string("models/") + model;
+      o.data = o.model.find("transformer") == std::string::npos ? "csv:data/digits8x8/digits.csv.gz"
+                                                                : "tokens:data/text/us-constitution.txt";
+      o.number["batch"] = o.data[0] == 't' ? 16 : 64;
+      Throughput(o);
+    }
+    return 0;
+  }
   if (argc < 5) {
     std::fprintf(stderr, "whole_model throughput|accuracy DEVICE MODEL DATA [key=value...]\n");
     return 2;
