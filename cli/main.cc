@@ -43,6 +43,7 @@ int Run(int argc, char** argv) {
   AddProfile(app);
   AddJobVerbs(app);
   AddPartition(app);
+  AddPlan(app);
   AddPolicy(app);
   AddReplay(app);
   AddSimulate(app);

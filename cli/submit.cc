@@ -76,7 +76,8 @@ void CheckFormat(const worker::JobFile& job) {
 
 // Everything the coordinator will check, checked here first: errors name the user's own files. TorchScript models are left to the
 // coordinator (reading one takes 2 s) unless `full`.
-std::optional<coordinator::JobPlan> CheckLocally(const worker::JobFile& job, const wire::SubmitRequest& request, bool full) {
+std::optional<coordinator::JobPlan> CheckLocally(const worker::JobFile& job, const wire::SubmitRequest& request, bool full,
+                                                 const WorkerMemory& memory = {}) {
   CheckFormat(job);
   if (job.model_format == "torchscript" && !full) {
     worker::ReadDataset(job.data_path, job.labels_path, request.train().data());
@@ -84,6 +85,8 @@ std::optional<coordinator::JobPlan> CheckLocally(const worker::JobFile& job, con
   }
   coordinator::PlanRequest plan;
   plan.submit = request;
+  plan.median_memory = memory.median;
+  plan.largest_memory = memory.largest;
   plan.submit.set_request_id("check");
   plan.submit.set_model_name(job.model_path);
   plan.submit.mutable_train()->mutable_data()->set_name(job.data_path);
@@ -94,22 +97,19 @@ std::optional<coordinator::JobPlan> CheckLocally(const worker::JobFile& job, con
 }
 
 void DryRun(const worker::JobFile& job, bool json) {
-  const JoinedFile joined(job);
-  worker::JobFile whole = job;
-  if (!joined.path().empty()) whole.data_path = joined.path();
-  const auto plan = CheckLocally(whole, ToRequest(job), /*full=*/true);
+  const coordinator::JobPlan plan = PlanLocally(job, {});
   if (json) {
     std::printf("%s\n", nlohmann::ordered_json{{"schema_version", 1},
                                                {"name", job.name},
-                                               {"iterations", plan->spec.iterations},
-                                               {"flop_per_iteration", plan->spec.total_flop()},
-                                               {"memory_bytes", plan->spec.total_memory_bytes()},
-                                               {"warnings", plan->warnings}}
+                                               {"iterations", plan.spec.iterations},
+                                               {"flop_per_iteration", plan.spec.total_flop()},
+                                               {"memory_bytes", plan.spec.total_memory_bytes()},
+                                               {"warnings", plan.warnings}}
                             .dump()
                             .c_str());
   } else {
-    std::printf("%s: ok, %.0f iterations of %sFLOP, %s\n", job.name.c_str(), plan->spec.iterations,
-                FormatCount(plan->spec.total_flop()).c_str(), FormatBytes(plan->spec.total_memory_bytes()).c_str());
+    std::printf("%s: ok, %.0f iterations of %sFLOP, %s\n", job.name.c_str(), plan.spec.iterations,
+                FormatCount(plan.spec.total_flop()).c_str(), FormatBytes(plan.spec.total_memory_bytes()).c_str());
   }
 }
 
@@ -136,7 +136,14 @@ void Run(const Options& o) {
 
 }  // namespace
 
-std::int64_t SubmitJob(const worker::JobFile& job, const std::string& coordinator, const std::string& request_id, bool quiet) {
+coordinator::JobPlan PlanLocally(const worker::JobFile& job, const WorkerMemory& memory) {
+  const JoinedFile joined(job);
+  worker::JobFile whole = job;
+  if (!joined.path().empty()) whole.data_path = joined.path();
+  return *CheckLocally(whole, ToRequest(job), /*full=*/true, memory);
+}
+
+wire::SubmitRequest UploadJob(const worker::JobFile& job, const std::string& coordinator, const std::string& request_id) {
   wire::SubmitRequest request = ToRequest(job);
   const JoinedFile joined(job);
   worker::JobFile whole = job;
@@ -149,6 +156,11 @@ std::int64_t SubmitJob(const worker::JobFile& job, const std::string& coordinato
   data->set_artifact(artifacts.PutFile(whole.data_path));
   if (!job.labels_path.empty()) data->set_labels(artifacts.PutFile(job.labels_path));
   request.set_request_id(request_id.empty() ? RandomId() : request_id);
+  return request;
+}
+
+std::int64_t SubmitJob(const worker::JobFile& job, const std::string& coordinator, const std::string& request_id, bool quiet) {
+  const wire::SubmitRequest request = UploadJob(job, coordinator, request_id);
   worker::Client patient(coordinator, worker::Milliseconds(120000));  // the answer comes once the model is read and cut
   const auto reply =
       patient.Call<wire::SubmitReply>(worker::MessageType::kSubmitRequest, request, worker::MessageType::kSubmitReply);

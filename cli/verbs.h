@@ -28,6 +28,7 @@ void AddInspect(CLI::App& app);
 void AddProfile(CLI::App& app);
 void AddJobVerbs(CLI::App& app);
 void AddPartition(CLI::App& app);
+void AddPlan(CLI::App& app);
 void AddPolicy(CLI::App& app);
 void AddReplay(CLI::App& app);
 void AddSimulate(CLI::App& app);

@@ -121,6 +121,10 @@ void RunCoordinator(const CoordinatorOptions& options) {
         },
         [result, token, &loop, &now] { loop->OnPlanned(token, std::move(result->plan), result->code, result->error, now()); });
   };
+  hooks.background = [&](std::function<void()> work, std::function<void()> finish) {
+    planner.Post(std::move(work), std::move(finish));
+  };
+  hooks.make_scheduler = options.make_scheduler;
   loop = std::make_unique<DecisionLoop>(loop_options, hooks, options.make_scheduler(),
                                         EventLog(options.state_folder + "/events.jsonl"), now());
 

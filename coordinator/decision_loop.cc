@@ -109,6 +109,17 @@ void DecisionLoop::ReplanWaiting() {
   }
 }
 
+std::string DecisionLoop::MissingFile(const wire::SubmitRequest& request) const {
+  const wire::DataSpec& data = request.train().data();
+  for (const auto& [hash, what] :
+       {std::pair(request.model_artifact(), "model"), std::pair(data.artifact(), "data"), std::pair(data.labels(), "labels")}) {
+    const bool optional = std::string_view(what) == "labels" && data.format() != "idx";
+    if (hash.empty() && optional) continue;
+    if (hooks_.artifact_path(hash).empty()) return fmt::format("submit: the {} file (artifact '{}') wasn't uploaded", what, hash);
+  }
+  return "";
+}
+
 void DecisionLoop::OnSubmit(const std::string& peer, wire::SubmitRequest request) {
   const auto refuse = [&](const std::string& error) {
     wire::SubmitReply reply;
@@ -128,14 +139,7 @@ void DecisionLoop::OnSubmit(const std::string& peer, wire::SubmitRequest request
     pending->second.peers.push_back(peer);
     return;
   }
-  const wire::DataSpec& data = request.train().data();
-  for (const auto& [hash, what] :
-       {std::pair(request.model_artifact(), "model"), std::pair(data.artifact(), "data"), std::pair(data.labels(), "labels")}) {
-    const bool optional = std::string_view(what) == "labels" && data.format() != "idx";
-    if (hash.empty() && optional) continue;
-    if (hooks_.artifact_path(hash).empty())
-      return refuse(fmt::format("submit: the {} file (artifact '{}') wasn't uploaded", what, hash));
-  }
+  if (const std::string missing = MissingFile(request); !missing.empty()) return refuse(missing);
   const std::string id = request.request_id();
   PlanRequest plan = MakePlanRequest(request);
   pending_[id] = {std::move(request), {peer}};
@@ -155,6 +159,16 @@ void DecisionLoop::OnPlanned(const std::string& token, std::optional<JobPlan> pl
     job->in_state = false;
     job->plan = std::move(plan);
     Admit(job);
+    return;
+  }
+  if (const auto query = queries_.find(token); query != queries_.end()) {
+    const auto [peer, submit] = std::move(query->second);
+    queries_.erase(query);
+    if (plan) return AnswerQuery(peer, submit, std::move(*plan));
+    wire::PlanQueryReply reply;
+    reply.set_error(error);
+    reply.set_exit_code(static_cast<int>(code));
+    Send(peer, MessageType::kPlanQueryReply, reply);
     return;
   }
   const auto found = pending_.find(token.substr(token.find(' ') + 1));
@@ -361,33 +375,31 @@ void DecisionLoop::Decide(double now) {
   UpdateReasons();
 }
 
-void DecisionLoop::UpdateReasons() {
+std::string DecisionLoop::WhyNever(const JobSpec& spec, const wire::SubmitRequest& submit) const {
   bool any = false, all_starting = true;
+  double largest_worker = 0;
   for (const WorkerEntry& w : workers_.entries()) {
     any |= w.connected();
     all_starting &= !state_.available(w.id);
+    if (state_.available(w.id)) largest_worker = std::max(largest_worker, w.spec.memory_bytes());
   }
+  if (!any) return "no worker is connected";
+  if (all_starting) return "no worker is ready";
+  if (!state_.FitsEmptyCluster(spec)) {
+    double largest = 0;
+    for (const SubgraphSpec& s : spec.subgraphs) largest = std::max(largest, s.memory_bytes);
+    return fmt::format("needs {} in {} part(s), the largest {}; the workers can't hold that (the largest has {})",
+                       FormatBytes(spec.total_memory_bytes()), spec.num_subgraphs(), FormatBytes(largest),
+                       FormatBytes(largest_worker));
+  }
+  return WhyNoneSuits(submit);
+}
+
+void DecisionLoop::UpdateReasons() {
   for (JobId id : state_.waiting()) {
     Job* job = Find(id);
-    std::string reason;
-    if (!any) {
-      reason = "no worker is connected";
-    } else if (all_starting) {
-      reason = "no worker is ready";
-    } else if (!state_.FitsEmptyCluster(*state_.job(id).spec)) {
-      double largest = 0, memory = 0;
-      for (const SubgraphSpec& s : state_.job(id).spec->subgraphs) largest = std::max(largest, s.memory_bytes);
-      for (const WorkerEntry& w : workers_.entries()) {
-        if (state_.available(w.id)) memory = std::max(memory, w.spec.memory_bytes());
-      }
-      reason = fmt::format("needs {} in {} part(s), the largest {}; the workers can't hold that (the largest has {})",
-                           FormatBytes(state_.job(id).spec->total_memory_bytes()), state_.job(id).spec->num_subgraphs(),
-                           FormatBytes(largest), FormatBytes(memory));
-    } else if (const std::string why = WhyNoneSuits(*job); !why.empty()) {
-      reason = why;
-    } else {
-      reason = fmt::format("held by {}", scheduler_->name());
-    }
+    std::string reason = WhyNever(*state_.job(id).spec, job->stored.request);
+    if (reason.empty()) reason = fmt::format("held by {}", scheduler_->name());
     if (job->info().reason() != reason) job->info().set_reason(reason);  // not worth a write to disk of its own
   }
 }

@@ -57,6 +57,10 @@ struct LoopHooks {
   std::function<void(const std::string& token, PlanRequest request)> plan;
   // "" where the store lacks it.
   std::function<std::string(const std::string& hash)> artifact_path;
+  // Runs `work`, which doesn't throw, beside the loop, then `finish` in it.
+  std::function<void(std::function<void()> work, std::function<void()> finish)> background;
+  // Another scheduler like the one that decides, for questions; called beside the loop.
+  std::function<std::unique_ptr<Scheduler>()> make_scheduler;
 };
 
 class DecisionLoop {
@@ -132,6 +136,9 @@ class DecisionLoop {
   void OnStageFailed(WorkerEntry* worker, const wire::StageFailed& failed);
   void OnStageCheckpoint(WorkerEntry* worker, const wire::StageCheckpoint& report);
   void OnSubmit(const std::string& peer, wire::SubmitRequest request);
+  // Why a file of the job isn't in the store; empty where all are.
+  std::string MissingFile(const wire::SubmitRequest& request) const;
+  void OnPlanQuery(const std::string& peer, const wire::PlanQueryRequest& request);
   void OnCancel(const std::string& peer, const wire::CancelRequest& request);
   void OnList(const std::string& peer, const wire::ListRequest& request);
   void OnShow(const std::string& peer, const wire::ShowRequest& request);
@@ -154,7 +161,9 @@ class DecisionLoop {
   // Sets what waits to what the last checkpoint holds.
   void GoBack(Job* job);
   // Why no connected worker suits the job; empty where some do.
-  std::string WhyNoneSuits(const Job& job) const;
+  std::string WhyNoneSuits(const wire::SubmitRequest& submit) const;
+  // Why the job can't run on the workers that there are, however free they were; empty where it can.
+  std::string WhyNever(const JobSpec& spec, const wire::SubmitRequest& submit) const;
   bool Allowed(const Job& job, WorkerId worker) const;
   // Ends the attempt. `counts`: against retry_infra.
   void Requeue(Job* job, const std::string& reason, bool counts);
@@ -165,6 +174,8 @@ class DecisionLoop {
   void LoseWorker(WorkerEntry* worker, WorkerEntry::State state, const std::string& reason, bool counts);
   void UpdateReasons();
   PlanRequest MakePlanRequest(const wire::SubmitRequest& submit) const;
+  // decision_loop_queries.cc: the planned job of a question that came from `peer`.
+  void AnswerQuery(const std::string& peer, const wire::SubmitRequest& submit, JobPlan plan);
   Job* Find(std::int64_t id);
   // cluster_view.cc
   static constexpr double kBenchPatience = 180;
@@ -196,7 +207,9 @@ class DecisionLoop {
   WorkerTable workers_;
   std::map<JobId, Job> jobs_;
   std::map<std::string, JobId> by_request_;
-  std::map<std::string, PendingSubmit> pending_;  // by request id, while they are planned
+  std::map<std::string, PendingSubmit> pending_;                                // by request id, while they are planned
+  std::map<std::string, std::pair<std::string, wire::SubmitRequest>> queries_;  // by token, while they are planned: who asked
+  std::uint64_t query_sequence_ = 0;
   std::set<JobId> dirty_;
   std::vector<std::string> garbage_;
   JobId next_id_ = 1;

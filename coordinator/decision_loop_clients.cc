@@ -147,6 +147,8 @@ void DecisionLoop::OnFrame(const std::string& peer, const worker::Frame& frame, 
       return with(wire::BenchRequest(), [&](auto& m) { OnBench(peer, m); });
     case MessageType::kSubmitRequest:
       return with(wire::SubmitRequest(), [&](auto& m) { OnSubmit(peer, std::move(m)); });
+    case MessageType::kPlanQueryRequest:
+      return with(wire::PlanQueryRequest(), [&](auto& m) { OnPlanQuery(peer, m); });
     case MessageType::kListRequest:
       return with(wire::ListRequest(), [&](auto& m) { OnList(peer, m); });
     case MessageType::kShowRequest:

@@ -293,11 +293,11 @@ bool DecisionLoop::Allowed(const Job& job, WorkerId worker) const {
   return !WhyNotSuited(job.stored.request, workers_.Get(worker).spec);
 }
 
-std::string DecisionLoop::WhyNoneSuits(const Job& job) const {
+std::string DecisionLoop::WhyNoneSuits(const wire::SubmitRequest& submit) const {
   std::string why;
   for (const WorkerEntry& worker : workers_.entries()) {
     if (!worker.connected()) continue;
-    const auto reason = WhyNotSuited(job.stored.request, worker.spec);
+    const auto reason = WhyNotSuited(submit, worker.spec);
     if (!reason) return "";
     why = fmt::format("no worker suits: {} {}", worker.spec.worker(), *reason);
   }

@@ -57,6 +57,8 @@ enum class MessageType : std::uint16_t {
   kCalibrated = 64,
   kProbeLink = 65,
   kLinkReport = 66,
+  kPlanQueryRequest = 80,
+  kPlanQueryReply = 81,
 };
 
 struct Frame {
