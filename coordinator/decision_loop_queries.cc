@@ -1,6 +1,7 @@
 // Questions about jobs that aren't submitted: planned like a submit, then answered beside the loop on a copy of its state.
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "coordinator/decision_loop.h"
 #include "coordinator/plan_query.h"
@@ -46,16 +47,15 @@ void DecisionLoop::AnswerQuery(const std::string& peer, const wire::SubmitReques
     }
     query->why_not.push_back(std::move(why));
   }
-  for (JobId id : state_.waiting()) {
+  std::vector<JobId> live(state_.waiting().begin(), state_.waiting().end());
+  live.insert(live.end(), state_.running().begin(), state_.running().end());
+  for (JobId id : live) {
     const Job& job = jobs_.at(id);
     if (job.plan) query->fingerprints[id] = job.plan->graph_fingerprint;
-    std::vector<bool> suited;
-    bool all = true;
-    for (const WorkerEntry& w : workers_.entries()) {
-      suited.push_back(Allowed(job, w.id));
-      all &= suited.back();
-    }
-    if (!all) query->suited[id] = std::move(suited);
+    const wire::SubmitRequest& asks = job.stored.request;
+    if (asks.gpus() <= 0 && asks.min_link() <= 0 && (asks.arch().empty() || asks.arch() == "any")) continue;  // nearly all
+    std::vector<bool>& suited = query->suited[id];
+    for (const WorkerEntry& w : workers_.entries()) suited.push_back(Allowed(job, w.id));
   }
   query->plan = std::move(plan);
   auto reply = std::make_shared<wire::PlanQueryReply>();

@@ -23,7 +23,7 @@ struct PlanQuery {
   std::vector<std::string> why_not;  // by WorkerId: why it takes no part of the job, however free it is; empty: it may
   std::string why_never;             // why the job could never start on these workers; empty: it could
   Corrections corrections;           // empty: none
-  // Of the jobs that wait in `state`: what tells their correction, and which workers suit them (none given: all do).
+  // Of the jobs in `state`: what tells their correction, and which workers suit them (none given: all do).
   std::map<JobId, std::string> fingerprints;
   std::map<JobId, std::vector<bool>> suited;
 };

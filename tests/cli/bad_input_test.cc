@@ -115,6 +115,65 @@ TEST_F(BadInputTest, JobFiles) {
   Expect("submit --dry-run " + Job("train", "train: {epochs: 1, batch: 99999}"), 2, "train.batch");
 }
 
+// What only the files themselves tell. Every one is said before anything is uploaded: no coordinator is there.
+TEST_F(BadInputTest, ModelsAndDataThatDoNotGoTogether) {
+  const std::string submit = "submit --coordinator tcp://127.0.0.1:1 ", plan = "plan --coordinator tcp://127.0.0.1:1 ",
+                    on_file = "plan --cluster " WEIR_SOURCE_DIR "/configs/clusters/cpu4.yaml ";
+  const auto expect = [&](const std::string& job, const std::string& words) {
+    for (const std::string& verb : {submit, plan, on_file, std::string("submit --dry-run ")}) Expect(verb + job, 2, words);
+  };
+  expect(Job("train", "train: {epochs: 1, batch: 32, loss: hinge}"),
+         "job.yaml:4: train.loss must be one of cross_entropy, token_cross_entropy, mse, got 'hinge'");
+  expect(Job("train", "train: {epochs: 1, batch: 32, loss: token_cross_entropy}"),
+         "train.loss must be cross_entropy or mse for this data, got token_cross_entropy");
+
+  std::string rows;
+  for (int i = 0; i < 10; ++i) {
+    for (int c = 0; c < 64; ++c) rows += "1,";
+    rows += std::to_string(i) + "\n";
+  }
+  const std::string shape = ", shape: [1, 8, 8], classes: 10, holdout: 20%}";
+  expect(Job("data", "data: {csv: " + Write("short.csv", rows) + shape),
+         "short.csv: train.batch is 32, but only 8 of 10 samples train");
+  // The seventh row's class.
+  std::string wrong = rows;
+  wrong.replace(wrong.find(",6\n"), 3, ",10\n");
+  expect(Job("data", "data: {csv: " + Write("label.csv", wrong) + shape),
+         "label.csv:7: column 65: expected a label from 0 to 9, found 10");
+  wrong.replace(wrong.find(",10\n"), 4, ",-1\n");
+  expect(Job("data", "data: {csv: " + Write("label.csv", wrong) + shape),
+         "label.csv:7: column 65: expected a label from 0 to 9, found -1");
+
+  // Characters beyond the vocabulary: the euro sign's first byte is 226.
+  Write("euro.txt", std::string(5000, 'a') + "\u20ac" + std::string(5000, 'b'));
+  const auto tokens = [&](const std::string& classes) {
+    return Write("tokens.yaml", "name: t\nmodel: {onnx: " WEIR_SOURCE_DIR
+                                "/models/transformer.onnx}\n"
+                                "data: {tokens: euro.txt, length: 64, classes: " +
+                                    classes +
+                                    "}\n"
+                                    "train: {iterations: 1, batch: 16}\n");
+  };
+  expect(tokens("128"), "euro.txt: token 5000: expected a number from 0 to 127, found 226");
+
+  // An operator that no worker can execute: known before the job is queued, by its node's name.
+  std::string model = ReadFile(WEIR_SOURCE_DIR "/models/mlp.onnx");
+  const std::string relu = "\x22\x04Relu";  // field op_type
+  ASSERT_NE(model.find(relu), std::string::npos);
+  model.replace(model.find(relu), relu.size(), "\x22\x04Xelu");
+  expect(Job("model", "model: {onnx: " + Write("odd.onnx", model) + "}"),
+         "node '/layers/layers.1/Relu' can't be executed: no rule for operator Xelu");
+}
+
+TEST_F(BadInputTest, Plans) {
+  const std::string job = Job("", ""), cluster = WEIR_SOURCE_DIR "/configs/clusters/cpu4.yaml";
+  Expect("plan " + job + " --coordinator tcp://127.0.0.1:1", 4, "no answer within");
+  Expect("plan " + job + " --cluster " + folder_ + "/none.yaml", 2, "none.yaml");
+  Expect("plan " + job + " --cluster " + cluster + " --scheduler foo", 2, "unknown scheduler 'foo'");
+  Expect("plan " + job + " --scheduler sjf", 2, "--cluster");
+  Expect("plan " + folder_ + "/none.yaml", 2, "none.yaml");
+}
+
 TEST_F(BadInputTest, Commands) {
   Expect("foo", 2, "unknown verb 'foo'");
   Expect("simulaet", 2, "did you mean 'simulate'?");

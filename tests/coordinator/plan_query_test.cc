@@ -86,6 +86,20 @@ TEST(PlanQueryTest, ABusyWorkerIsWaitedForAndAnUnsuitedOneAvoided) {
   EXPECT_NEAR(out.finish, 14 + 20, 1e-9);
 }
 
+TEST(PlanQueryTest, JobsBeforeItGoWhereTheyMayAndAtTheirOwnCorrection) {
+  ClusterState state({Worker("fast", 4e9), Worker("slow", 1e9)});
+  state.AddJob(Job(1, 4e9, 10));
+  PlanQuery query = Query(state, Job(2, 4e9, 5));
+  query.why_not[1] = "needs 1 GPU(s), it has 0";
+  const auto fifo = MakeBaseline("fifo");
+  EXPECT_NEAR(Foresee(query, fifo.get()).start, 10, 1e-9);  // behind job 1 on the fast one
+  query.fingerprints[1] = "other";
+  query.corrections.AddIteration("other", {"fast"}, 2, 1);
+  EXPECT_NEAR(Foresee(query, fifo.get()).start, 20, 1e-9);  // whose iterations take twice as long as modelled
+  query.suited[1] = {false, true};
+  EXPECT_EQ(Foresee(query, fifo.get()).start, 0);  // which may only run on the slow one
+}
+
 TEST(PlanQueryTest, AJobThatFitsNowhereNeverStarts) {
   PlanQuery query = Query(ClusterState({Worker("a", 1e9, 1e6), Worker("b", 1e9, 1e6)}), Job(1, 1e9, 10, 2e6));
   query.why_never = "too large";
