@@ -279,5 +279,26 @@ TEST(PlanQueryTest, TheCoordinatorSaysWhyAJobWouldWaitOrIsRefused) {
   EXPECT_EQ(plan.exit_code(), 2);
 }
 
+TEST(PlanQueryTest, AJobThatIsAskedAboutStandsBehindThoseThatWaitAlready) {
+  TemporaryFolder folder;
+  TestCoordinator coordinator(folder.path(), "fifo");
+  worker::Client client(coordinator.address(), kPatience);
+  ScriptedWorker worker(coordinator.address(), "w0");
+  worker.Hello();
+  wire::SubmitRequest submit = MakeSubmit(&client, "running");
+  (*submit.mutable_labels())["iterations"] = "1000";  // of 0.1 s
+  Submit(&client, submit);
+  worker.Assigned();
+  submit.set_request_id("waiting");
+  Submit(&client, submit);
+  submit.set_request_id("asked");
+  const auto plan = Ask(&client, submit);
+  // Behind two runs of 100 s (less the moment since the first was placed), each with its start-up.
+  const double runs = 2 * (100 + plan.overhead_seconds());
+  EXPECT_LT(plan.choices(0).start_seconds(), runs);
+  EXPECT_GT(plan.choices(0).start_seconds(), runs - 0.5 * 100);
+  EXPECT_NEAR(plan.choices(0).finish_seconds() - plan.choices(0).start_seconds(), 100 + plan.overhead_seconds(), 1e-6);
+}
+
 }  // namespace
 }  // namespace weir::coordinator
