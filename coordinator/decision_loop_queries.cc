@@ -32,6 +32,7 @@ void DecisionLoop::AnswerQuery(const std::string& peer, const wire::SubmitReques
   plan.spec.arrival = state_.now();
   plan.spec.overhead_seconds = corrections_.Overhead(plan.graph_fingerprint);
   query->state = state_;
+  query->patience = 5;
   if (plan.fits()) query->why_never = WhyNever(plan.spec, submit);
   if (options_.corrections) query->corrections = corrections_;
   for (const WorkerEntry& w : workers_.entries()) {

@@ -1,6 +1,7 @@
 #include "coordinator/plan_query.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,18 +20,38 @@ double CorrectionOf(const PlanQuery& query, const std::string& fingerprint, cons
   return query.corrections.Factor(fingerprint, names);
 }
 
-// One pass of the scheduler over `state`. Returns the number of decisions, at least one; `note` says why it was cut short.
-int Pass(const PlanQuery& query, Scheduler* scheduler, int most, ClusterState* state, std::string* note) {
+// What looking ahead may cost; a decision that has begun is never cut short.
+class Budget {
+ public:
+  explicit Budget(double patience) : patience_(patience), begin_(std::chrono::steady_clock::now()) {}
+  void Take() { --decisions_; }
+  // Why no more may be taken; empty: it may.
+  std::string Spent() const {
+    if (decisions_ <= 0) return fmt::format("not foreseeable: more than {} decisions ahead", kMostQueryDecisions);
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() > patience_)
+      return fmt::format("not foreseeable: more than {:g} s of looking ahead", patience_);
+    return "";
+  }
+
+ private:
+  int decisions_ = kMostQueryDecisions;
+  double patience_;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+// One pass of the scheduler over `state`. `note` says why the future ends here, if it does.
+void Pass(const PlanQuery& query, Scheduler* scheduler, Budget* budget, ClusterState* state, std::string* note) {
   const auto suited = [&](JobId job, WorkerId w) {
     if (job == query.plan.spec.id) return query.why_not[w].empty();
     const auto found = query.suited.find(job);
     return found == query.suited.end() || found->second[w];
   };
-  int taken = 0;
-  while (taken < most) {
+  while (note->empty()) {
+    *note = budget->Spent();
+    if (!note->empty()) break;
     Action action = scheduler->Decide(*state);
-    ++taken;
-    if (action.kind == Action::Kind::kWait) return taken;
+    budget->Take();
+    if (action.kind == Action::Kind::kWait) return;
     if (const auto why = state->WhyIllegal(action)) {
       *note = fmt::format("illegal action of {}: {}", scheduler->name(), *why);
       break;
@@ -54,7 +75,6 @@ int Pass(const PlanQuery& query, Scheduler* scheduler, int most, ClusterState* s
     state->SetTimeFactor(action.job, (1 + share) * CorrectionOf(query, fingerprint, action.placement));
   }
   scheduler->Reset();  // the pass didn't end with its wait
-  return std::max(taken, 1);
 }
 
 bool AnyAvailable(const ClusterState& state) {
@@ -106,9 +126,9 @@ PlanOutcome Foresee(const PlanQuery& query, Scheduler* scheduler) {
   state.AddJob(spec);
   scheduler->Reset();
   PlanOutcome out;
-  int left = kMostQueryDecisions;
-  while (left > 0) {
-    left -= AnyAvailable(state) ? Pass(query, scheduler, left, &state, &out.note) : 1;
+  Budget budget(query.patience);
+  while (true) {
+    if (AnyAvailable(state)) Pass(query, scheduler, &budget, &state, &out.note);
     const LiveJob& job = state.job(spec.id);
     if (out.start < 0 && job.running()) {
       out.start = state.now();
@@ -131,8 +151,6 @@ PlanOutcome Foresee(const PlanQuery& query, Scheduler* scheduler) {
       state.Finish(id);
     }
   }
-  out.note = fmt::format("not foreseeable: more than {} decisions ahead", kMostQueryDecisions);
-  return out;
 }
 
 wire::PlanQueryReply AnswerPlanQuery(const PlanQuery& query, Scheduler* scheduler) {
@@ -183,6 +201,8 @@ wire::PlanQueryReply AnswerPlanQuery(const PlanQuery& query, Scheduler* schedule
       reply.set_why_waits(query.why_never);
     } else if (!HasRoom(query, with_job)) {
       reply.set_why_waits("the workers that suit it are busy");
+    } else if (own.start < 0 && own.note.starts_with("not foreseeable")) {
+      reply.set_why_waits(own.note);
     } else {
       reply.set_why_waits(fmt::format("there is room, but {} holds it", scheduler->name()));
     }

@@ -23,6 +23,8 @@ struct PlanQuery {
   std::vector<std::string> why_not;  // by WorkerId: why it takes no part of the job, however free it is; empty: it may
   std::string why_never;             // why the job could never start on these workers; empty: it could
   Corrections corrections;           // empty: none
+  // Seconds of computing after which a scheduler is asked no more. Looked at between decisions: a single one may take longer.
+  double patience = kNever;
   // Of the jobs in `state`: what tells their correction, and which workers suit them (none given: all do).
   std::map<JobId, std::string> fingerprints;
   std::map<JobId, std::vector<bool>> suited;
@@ -41,7 +43,7 @@ struct PlanOutcome {
 // Decisions that are looked ahead before a future counts as not foreseeable.
 inline constexpr int kMostQueryDecisions = 2000;
 
-// Resets the scheduler first. REQUIRES: plan.fits().
+// Resets the scheduler first. Deterministic but for `patience`. REQUIRES: plan.fits().
 PlanOutcome Foresee(const PlanQuery& query, Scheduler* scheduler);
 
 // The whole answer; its first choice is `scheduler`'s, the others are those of fifo, sjf and greedy. The time fields of a choice

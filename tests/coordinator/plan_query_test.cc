@@ -146,7 +146,14 @@ TEST(PlanQueryTest, AHeldJobIsSaidToBeHeldAndARestlessSchedulerIsGivenUp) {
   const PlanOutcome out = Foresee(query, &restless);
   EXPECT_LE(restless.decisions, kMostQueryDecisions);
   EXPECT_LT(out.finish, 0);
-  EXPECT_NE(out.note, "");
+  EXPECT_EQ(out.note, "not foreseeable: more than 2000 decisions ahead");
+  // Once its patience is used up, a scheduler is asked no more.
+  PlanQuery hasty = query;
+  hasty.patience = 0;
+  restless.decisions = 0;
+  EXPECT_EQ(Foresee(hasty, &restless).note, "not foreseeable: more than 0 s of looking ahead");
+  EXPECT_LE(restless.decisions, 1);
+  EXPECT_NE(AnswerPlanQuery(hasty, &never).why_waits(), "");
 }
 
 // Jobs that arrive together: the last one's start and finish are those of the simulator's whole episode.
