@@ -82,8 +82,9 @@ class DecisionLoop {
   std::vector<const StoredJob*> TakeDirty();
   // They couldn't be saved: they stay dirty.
   void GiveBackDirty(const std::vector<const StoredJob*>& jobs);
-  // Files that nobody needs any more: to be deleted once what was dirty is on disk.
-  std::vector<std::string> TakeGarbage() { return std::exchange(garbage_, {}); }
+  // Files that no job needs any more: to be deleted once what was dirty is on disk. Equal jobs have equal checkpoints, hence
+  // files.
+  std::vector<std::string> TakeGarbage();
   // A job that couldn't be made durable and was never acknowledged.
   void Forget(JobId id);
 
@@ -154,8 +155,8 @@ class DecisionLoop {
   void SendTakeCheckpoint(Job* job);
   // All stages have ended at a checkpoint.
   void FinishHalt(Job* job);
-  void KeepNewest(Job* job, int count);  // of its checkpoints
-  void DropCheckpoint(Job* job, const std::string& damaged_artifact);
+  void KeepNewest(Job* job, int count);                                // of its checkpoints
+  bool DropCheckpoint(Job* job, const std::string& damaged_artifact);  // false: it has none with this file
   // Iterations of the last complete checkpoint whose files are there; 0: none.
   std::int64_t LastCheckpoint(const Job& job) const;
   // Sets what waits to what the last checkpoint holds.

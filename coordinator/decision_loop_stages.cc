@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "coordinator/resources.h"
 #include "env/core/check.h"
@@ -160,7 +161,8 @@ void DecisionLoop::OnStageFailed(WorkerEntry* worker, const wire::StageFailed& f
       fmt::format("{} on {}", failed.error().empty() ? "a stage failed" : failed.error().substr(0, 1000), worker->spec.worker());
   if (!failed.damaged_artifact().empty()) {
     const std::int64_t damaged = job->info().resumed_from();
-    DropCheckpoint(job, failed.damaged_artifact());
+    // A file that isn't this job's says nothing about its checkpoints: a failure like others, or it would be retried for ever.
+    if (!DropCheckpoint(job, failed.damaged_artifact())) return Requeue(job, reason, true);
     return Requeue(job,
                    fmt::format("the checkpoint of iteration {} is damaged ({}): goes on from iteration {}", damaged, reason,
                                LastCheckpoint(*job)),
@@ -197,19 +199,30 @@ void DecisionLoop::KeepNewest(Job* job, int count) {
   auto* checkpoints = job->info().mutable_checkpoints();
   const int gone = std::max(0, checkpoints->size() - count);
   if (gone == 0) return;
-  std::set<std::string> kept;
-  for (int i = gone; i < checkpoints->size(); ++i)
-    kept.insert((*checkpoints)[i].artifacts().begin(), (*checkpoints)[i].artifacts().end());
-  for (int i = 0; i < gone; ++i) {
-    for (const std::string& hash : (*checkpoints)[i].artifacts()) {
-      if (!kept.count(hash)) garbage_.push_back(hash);
-    }
-  }
+  for (int i = 0; i < gone; ++i)
+    garbage_.insert(garbage_.end(), (*checkpoints)[i].artifacts().begin(), (*checkpoints)[i].artifacts().end());
   checkpoints->DeleteSubrange(0, gone);
   Touch(job);
 }
 
-void DecisionLoop::DropCheckpoint(Job* job, const std::string& damaged_artifact) {
+std::vector<std::string> DecisionLoop::TakeGarbage() {
+  std::vector<std::string> garbage = std::exchange(garbage_, {});
+  if (garbage.empty()) return garbage;
+  std::set<std::string> needed;
+  for (const auto& [id, job] : jobs_) {
+    for (const wire::CheckpointInfo& c : job.info().checkpoints()) needed.insert(c.artifacts().begin(), c.artifacts().end());
+    const wire::SubmitRequest& request = job.stored.request;
+    for (const std::string& hash : {request.model_artifact(), request.train().data().artifact(), request.train().data().labels(),
+                                    job.info().result_artifact(), job.info().onnx_artifact()})
+      needed.insert(hash);
+  }
+  garbage.erase(std::remove_if(garbage.begin(), garbage.end(), [&](const std::string& hash) { return needed.count(hash) > 0; }),
+                garbage.end());
+  return garbage;
+}
+
+bool DecisionLoop::DropCheckpoint(Job* job, const std::string& damaged_artifact) {
+  bool any = false;
   auto* checkpoints = job->info().mutable_checkpoints();
   for (int i = checkpoints->size() - 1; i >= 0; --i) {
     const auto& files = (*checkpoints)[i].artifacts();
@@ -217,8 +230,10 @@ void DecisionLoop::DropCheckpoint(Job* job, const std::string& damaged_artifact)
     log_.Append(now_, "checkpoint_damaged", {{"job", job->info().job()}, {"iteration", (*checkpoints)[i].iteration()}});
     for (const std::string& hash : files) garbage_.push_back(hash);
     checkpoints->DeleteSubrange(i, 1);
+    any = true;
   }
-  Touch(job);
+  if (any) Touch(job);
+  return any;
 }
 
 void DecisionLoop::OnStageCheckpoint(WorkerEntry* worker, const wire::StageCheckpoint& report) {

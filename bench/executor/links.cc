@@ -53,17 +53,7 @@ std::string ModelPath() {
 }
 
 Dataset Text() {
-  const std::string text = ReadFile(std::string(WEIR_SOURCE_DIR) + "/data/text/us-constitution.txt");
-  Dataset data;
-  data.sample_shape = data.label_shape = {kLength};
-  for (std::size_t i = 0; i + kLength < text.size(); i += kLength) {
-    ++data.samples;
-    for (std::size_t k = i; k < i + kLength; ++k) {
-      data.ids.push_back(static_cast<unsigned char>(text[k]) & 127);
-      data.labels.push_back(static_cast<unsigned char>(text[k + 1]) & 127);
-    }
-  }
-  return data;
+  return ReadDataset(std::string(WEIR_SOURCE_DIR) + "/data/text/us-constitution.txt", "", "tokens", {kLength}, kClasses, 1);
 }
 
 struct Cut {

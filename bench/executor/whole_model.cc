@@ -73,15 +73,7 @@ Task Prepare(const Options& o, std::uint64_t seed, int micro_batches) {
     spec->set_scale(255);
     task.data = ReadDataset(field.at(1), field.at(2), "idx", {1, 28, 28}, 10, 255);
   } else if (field[0] == "tokens") {
-    const std::string text = ReadFile(field.at(1));
-    task.data.sample_shape = task.data.label_shape = {64};
-    for (std::size_t i = 0; i + 64 < text.size(); i += 64) {
-      ++task.data.samples;
-      for (std::size_t k = i; k < i + 64; ++k) {
-        task.data.ids.push_back(static_cast<unsigned char>(text[k]) & 127);
-        task.data.labels.push_back(static_cast<unsigned char>(text[k + 1]) & 127);
-      }
-    }
+    task.data = ReadDataset(field.at(1), "", "tokens", {64}, 128, 1);
     train->set_loss("token_cross_entropy");
     spec->set_num_classes(128);
   } else {

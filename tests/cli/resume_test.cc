@@ -99,6 +99,10 @@ disconnect: {lost_after: 2s}
     EXPECT_GT(job["resumed_from"].get<int>(), 0);
     const auto get = Shell(kWeir + " get --coordinator " + cluster.address() + " 1 -o " + folder + "/disturbed.pt");
     ASSERT_EQ(get.first, 0) << get.second;
+    // The log of a run with a lost worker and a resumption plays in the simulator.
+    const auto replay = Shell(kWeir + " replay --json " + folder + "/state");
+    ASSERT_EQ(replay.first, 0) << replay.second;
+    EXPECT_NE(replay.second.find("resume"), std::string::npos) << replay.second;
   }
   {
     ASSERT_EQ(Shell("rm -rf " + folder + "/state").first, 0);

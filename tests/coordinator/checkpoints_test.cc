@@ -105,6 +105,45 @@ TEST(CheckpointTest, AJobGoesOnFromItsLastCompleteCheckpoint) {
   EXPECT_NE(ReadFile(state.path() + "/events.jsonl").find("checkpoint_damaged"), std::string::npos);
 }
 
+// Two equal jobs write equal checkpoints, and a content-addressed store holds them once.
+TEST(CheckpointTest, AFileThatAnotherJobNeedsStays) {
+  TemporaryFolder state;
+  TestCoordinator coordinator(state.path());
+  worker::Client client(coordinator.address(), kPatience);
+  ScriptedWorker a(coordinator.address(), "a"), b(coordinator.address(), "b");
+  a.Hello();
+  const auto first = Submit(&client, MakeSubmit(&client, "one")).job();
+  const auto on_a = a.Assigned();
+  b.Hello();
+  const auto second = Submit(&client, MakeSubmit(&client, "two")).job();
+  const auto on_b = b.Assigned();
+  const std::string hash = Checkpoint(&a, &client, on_a.key(), 10, "ten");
+  EXPECT_EQ(Checkpoint(&b, &client, on_b.key(), 10, "ten"), hash);
+  a.Done(on_a.key(), kResult);
+  Await(&client, first, "finished");
+  Show(&client, second);  // a tick later
+  EXPECT_TRUE(std::filesystem::exists(state.path() + "/artifacts/" + hash));
+  b.Failed(on_b.key(), true, "power");
+  EXPECT_EQ(a.Assigned().resume().iteration(), 10);
+}
+
+TEST(CheckpointTest, ADamagedFileOfNobodysUsesUpARetry) {
+  TemporaryFolder state;
+  TestCoordinator coordinator(state.path());
+  worker::Client client(coordinator.address(), kPatience);
+  ScriptedWorker worker(coordinator.address(), "w0");
+  worker.Hello();
+  const auto job = Submit(&client, MakeSubmit(&client, "a")).job();  // retry_infra 2
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    wire::StageFailed failed;
+    *failed.mutable_key() = worker.Assigned().key();
+    failed.set_infrastructure(true);
+    failed.set_damaged_artifact(kResult);
+    worker.Send(MessageType::kStageFailed, failed);
+  }
+  EXPECT_EQ(Await(&client, job, "failed").exit_code(), 7);
+}
+
 TEST(CheckpointTest, PartsOfACheckpointThatNeverBecameWholeDontCount) {
   TemporaryFolder state;
   TestCoordinator coordinator(state.path());

@@ -96,9 +96,10 @@ class TemporaryFolder {
 
 struct RunningStage {
   wire::Assign assign;
-  bool handed_over = false;                   // to the executor
-  bool ended = false;                         // it has reported; the report waits for its acknowledgement
-  std::vector<std::string> checkpoints = {};  // files of its last ones, in the artifacts
+  bool handed_over = false;  // to the executor
+  bool ended = false;        // it has reported; the report waits for its acknowledgement
+  // Files of its last ones, and of the one that it went on from, in the artifacts: deleted with the stage.
+  std::vector<std::string> checkpoints = {};
 };
 
 // A file of a resume point that can't be had whole.
@@ -539,6 +540,9 @@ class Daemon {
         wire::StageAck ack;
         if (!ack.ParseFromString(frame->body)) return;
         if (ack.checkpoint() > 0) return OnCheckpointAck(ToKey(ack.key()), ack.checkpoint());
+        if (const auto ended = stages_.find(ToKey(ack.key())); ended != stages_.end()) {  // fetched again where they are needed
+          for (const std::string& hash : ended->second.checkpoints) ::unlink((work_ + "/artifacts/" + hash).c_str());
+        }
         reports_.erase(ToKey(ack.key()));
         checkpoint_reports_.erase(checkpoint_reports_.lower_bound({ToKey(ack.key()), 0}),
                                   checkpoint_reports_.upper_bound({ToKey(ack.key()), INT64_MAX}));
@@ -591,7 +595,9 @@ class Daemon {
     wire::AssignAck ack;
     *ack.mutable_key() = assign.key();
     coordinator_->Send(Encode(MessageType::kAssignAck, ack));
-    if (!stages_.emplace(key, RunningStage{.assign = assign}).second) return;  // a repeat
+    RunningStage begun{.assign = assign};
+    begun.checkpoints.assign(assign.resume().artifacts().begin(), assign.resume().artifacts().end());
+    if (!stages_.emplace(key, std::move(begun)).second) return;  // a repeat
     WEIR_LOG(Info, "event=assigned job={} attempt={} stage={} of={}", assign.key().job(), assign.key().attempt(),
              assign.key().stage(), assign.num_stages());
     auto error = std::make_shared<std::string>();

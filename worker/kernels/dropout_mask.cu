@@ -32,7 +32,8 @@ cudaError_t FillDropoutMask(float* mask, std::int64_t count, double p, std::uint
   constexpr int kThreads = 256;
   const std::int64_t blocks = (count / 4 + kThreads) / kThreads;
   const float kept = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.f;
-  Fill<<<static_cast<int>(blocks < 4096 ? blocks : 4096), kThreads, 0, stream>>>(mask, count, DropThreshold(p), kept, seed, device_seed);
+  Fill<<<static_cast<int>(blocks < 4096 ? blocks : 4096), kThreads, 0, stream>>>(mask, count, DropThreshold(p), kept, seed,
+                                                                                 device_seed);
   return cudaGetLastError();
 }
 

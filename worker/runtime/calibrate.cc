@@ -64,7 +64,7 @@ std::vector<Probe> Probes(bool accelerator) {
 
 std::string TorchScriptOf(const Probe& probe) {
   torch::jit::Module module("Probe");
-  for (const auto& [name, shape] : probe.parameters) module.register_parameter(name, torch::rand(shape), false);
+  for (const auto& [name, shape] : probe.parameters) module.register_parameter(name, torch::rand(shape).requires_grad_(true), false);
   module.define(probe.forward);
   std::ostringstream file;
   module.save(file);
@@ -98,7 +98,8 @@ OperatorClassSpeed Measure(const Probe& probe, const at::Device& device, double 
   }
   std::nth_element(times.begin(), times.begin() + static_cast<long>(times.size() / 2), times.end());
   const auto& graph = model.operator_graph;
-  return {probe.name, static_cast<double>(graph.TotalForwardFlop() + graph.TotalBackwardFlop()) / times[times.size() / 2]};
+  const auto flop = static_cast<double>(graph.TotalForwardFlop() + graph.TotalBackwardFlop());
+  return {probe.name, flop / times[times.size() / 2], flop};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct CalibrationRequest {
 struct OperatorClassSpeed {
   std::string name;  // matmul | conv | elementwise | reduction
   double flops = 0;  // training FLOP/s: (forward + backward FLOP) / (median seconds of both)
+  double flop = 0;   // of one forward and backward pass of the probe
 };
 
 struct CalibrationResult {

@@ -208,7 +208,6 @@ class Executor {
 
   // Stretches what took `seconds` to the time that the emulated device would need with its present residents.
   void Pace(double flop, double seconds) {
-    if (options_.emulated_flops <= 0) return;
     const int n = Residents();
     const double speed = options_.emulated_flops * (1 + options_.corun_gain * (1 - 1.0 / n)) / n;
     const double rest = flop / speed - seconds;
@@ -232,7 +231,8 @@ class Executor {
       const std::string model = ReadFile(run.model_path());
       TrainerHooks hooks;
       hooks.check = [&] { exchange.mailbox().Check(); };
-      hooks.pace = [&](double flop, double seconds) { Pace(flop, seconds); };
+      // Null at full speed: the trainer replays recorded iterations only where nothing paces it.
+      if (options_.emulated_flops > 0) hooks.pace = [&](double flop, double seconds) { Pace(flop, seconds); };
       auto last_report = Clock::now();
       auto last_checkpoint = last_report;
       std::int64_t last_iteration = assign.resume().iteration(), last_epoch = 0;

@@ -36,14 +36,8 @@ const Dataset& Digits() {
 // Windows of 64 characters of a text, as a data set of tokens.
 const Dataset& Text() {
   static const Dataset data = [] {
-    const std::string text = ReadFile(kRoot + "/data/text/us-constitution.txt");
-    Dataset d;
-    d.sample_shape = d.label_shape = {64};
-    d.samples = 96;
-    for (std::int64_t i = 0; i < 64 * d.samples; ++i) {
-      d.ids.push_back(static_cast<unsigned char>(text[i]) & 127);
-      d.labels.push_back(static_cast<unsigned char>(text[i + 1]) & 127);
-    }
+    Dataset d = ReadDataset(kRoot + "/data/text/us-constitution.txt", "", "tokens", {64}, 128, 1);
+    d.samples = 96;  // a few epochs in twenty iterations
     return d;
   }();
   return data;
